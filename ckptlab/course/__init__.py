@@ -1,0 +1,1 @@
+"""Teach: questions, predictions, reveals, pictures. Plain numbers in, no torch."""

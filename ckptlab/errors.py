@@ -1,0 +1,41 @@
+"""Every error that ckptlab raises on purpose, one class per remedy.
+
+    CkptlabError
+    ├── UnitError               a quantity that cannot be read       -> write it anew
+    ├── ModelError              not a model that can be measured     -> pass a module
+    ├── QuestionError           a question bank with a fault         -> mend the bank
+    ├── UnknownQuestionError    no such question or lesson           -> correct the name
+    ├── AnswerError             an answer that cannot be graded      -> answer anew
+    └── AnswerKeyError          the measurement contradicts the key  -> mend one of them
+
+Errors of PyTorch and Python pass through as they are. The message of each
+error says what was wrong, the value, the limit, and what to do.
+"""
+
+
+class CkptlabError(Exception):
+    """Base of every error that ckptlab raises on purpose."""
+
+
+class UnitError(CkptlabError, ValueError):
+    """A text or number that is not a quantity of the wanted unit."""
+
+
+class ModelError(CkptlabError, TypeError):
+    """Something that is not a model which can be measured."""
+
+
+class QuestionError(CkptlabError, ValueError):
+    """A fault in a question bank; the message names file, question and key."""
+
+
+class UnknownQuestionError(CkptlabError, LookupError):
+    """A lesson or question that no bank holds; the message lists those there are."""
+
+
+class AnswerError(CkptlabError, ValueError):
+    """An answer that cannot be read or graded."""
+
+
+class AnswerKeyError(CkptlabError, ValueError):
+    """A measured value that contradicts the answer key of the question bank."""

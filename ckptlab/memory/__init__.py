@@ -1,0 +1,1 @@
+"""Look: measure what a model holds, and never change what is measured."""

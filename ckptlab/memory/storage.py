@@ -1,0 +1,84 @@
+"""Which bytes belong to which storage.
+
+A tensor is a view of a storage; a transpose, a slice and the tensor itself share
+one. Memory is held by storages, so every probe counts storages, each once,
+however many tensors look at it. A storage is its own Python object for as long
+as it lives, so it serves as the key of a weak table (`torch.utils.weak`).
+"""
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch.nn.parameter import is_lazy
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from ckptlab.errors import ModelError
+
+_SPARSE_PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+
+
+def storages(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
+    """The storages that hold a tensor's bytes.
+
+    Almost always one. Wrapper subclasses (DTensor, jagged tensors) and sparse
+    tensors hold theirs in inner tensors; a lazy parameter has none yet.
+    """
+    if is_lazy(tensor):
+        return
+    if is_traceable_wrapper_subclass(tensor):
+        names, _ = tensor.__tensor_flatten__()
+        for name in names:
+            yield from storages(getattr(tensor, name))
+    elif tensor.layout in _SPARSE_PARTS:
+        for part in _SPARSE_PARTS[tensor.layout]:
+            yield from storages(getattr(tensor, part)())
+    else:
+        yield tensor.untyped_storage()
+
+
+def count_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Bytes of the storages behind some tensors, each storage once.
+
+    Example:
+        >>> matrix = torch.zeros(4, 4)
+        >>> count_bytes([matrix, matrix.t(), matrix[0]])
+        64
+    """
+    unique = {
+        id(storage): storage for tensor in tensors for storage in storages(tensor)
+    }
+    return sum(storage.nbytes() for storage in unique.values())
+
+
+def parameter_bytes(model: torch.nn.Module) -> int:
+    """Bytes of a model's parameters, tied weights once; buffers are not counted.
+
+    Raises:
+        ModelError: `model` is not a `torch.nn.Module`.
+
+    Example:
+        >>> parameter_bytes(torch.nn.Linear(10, 5))
+        220
+    """
+    return count_bytes(require_module(model).parameters())
+
+
+def require_module(model: object) -> torch.nn.Module:
+    """The model itself, or a ModelError that says what was given in its place."""
+    if isinstance(model, torch.nn.Module):
+        return model
+    kind = (
+        f"the class {model.__name__}"
+        if isinstance(model, type)
+        else type(model).__name__
+    )
+    raise ModelError(
+        f"a model must be a torch.nn.Module, but {kind} was given; "
+        "pass the built module, and wrap a bare function in a module first"
+    )
