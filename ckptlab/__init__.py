@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ckptlab.course.quiz import progress as progress
     from ckptlab.course.quiz import reveal as reveal
     from ckptlab.memory.saved import saved_tensors as saved_tensors
+    from ckptlab.memory.storage import count_bytes as count_bytes
     from ckptlab.memory.storage import parameter_bytes as parameter_bytes
     from ckptlab.units import format_bytes as format_bytes
 

@@ -113,7 +113,8 @@ class Block(nn.Module):
         attended: torch.Tensor = self.attention(self.attention_norm(x), mask)
         x = x + self.attention_output_dropout(attended)
         mixed: torch.Tensor = self.mlp(self.mlp_norm(x))
-        return x + self.mlp_output_dropout(mixed)
+        dropped: torch.Tensor = self.mlp_output_dropout(mixed)
+        return x + dropped
 
 
 class GPT(nn.Module):

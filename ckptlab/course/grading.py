@@ -98,8 +98,9 @@ def check_key(question: Question, measured: object) -> Answer:
     if not agrees:
         raise AnswerKeyError(
             f"question {question.id!r}: measured {_show(question, measured)}, but the "
-            f"answer key says {format_answer(question, question.answer)}; if you changed "
-            "a cell above, undo it to compare with the question; else correct the bank"
+            f"answer key says {format_answer(question, question.answer)}; if you "
+            "changed a cell above, undo it to compare with the question; else correct "
+            "the question bank"
         )
     return measured  # type: ignore[return-value]
 
@@ -120,8 +121,8 @@ def attempt_exercise(
     if not _is_smallest(exercise.answer, measure):
         raise AnswerKeyError(
             f"exercise {exercise.id!r}: the answer key {exercise.answer} is not the "
-            "smallest number that reaches the target; if you changed a cell above, undo "
-            "it, else correct the bank"
+            "smallest number that reaches the target; if you changed a cell above, "
+            "undo it, else correct the bank"
         )
     if attempt is None:
         return (

@@ -97,8 +97,8 @@ class AnswerBook:
                 os.fsync(file.fileno())
         except OSError as error:
             self.unsaved_reason = (
-                f"not saved to {self.path} ({error.strerror or error}); your answers are "
-                "kept while this notebook runs, and written with the next that can be"
+                f"not saved to {self.path} ({error.strerror or error}); your answers "
+                "are kept while this notebook runs, and written with the next one"
             )
         else:
             self._unsaved.clear()

@@ -14,8 +14,8 @@ key, and nothing unknown is let through: a misspelt key would be a lost sentence
     kind = "exercise"               answer = the smallest whole number that reaches the
                                     target; too_low and too_high are feedback
 
-Prompts, explanations and feedback are Markdown. Explanations and feedback may name
-values that the lesson passes to `reveal`, such as {measured} or {weights}.
+Prompts, explanations and feedback are Markdown. They may name values that the lesson
+passes to `predict` and `reveal`, such as {weights}; `reveal` adds {measured}.
 """
 
 import string
@@ -188,7 +188,7 @@ def _read_question(entry: "_Table") -> Question:
         raise entry.fault("kind", f"is {kind!r}; use one of {', '.join(_READERS)}")
     common = {
         "id": entry.text("id"),
-        "prompt": entry.text("prompt"),
+        "prompt": entry.template("prompt"),
         "explanation": entry.template("explanation"),
         "asks_confidence": entry.flag("confidence"),
     }

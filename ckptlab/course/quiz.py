@@ -62,18 +62,23 @@ def open_lesson(bank: Bank) -> AnswerBook:
     return _session.book
 
 
-def predict(question_id: str) -> "PredictionCard":
+def predict(question_id: str, **facts: object) -> "PredictionCard":
     """The card that takes a prediction, and seals it once it is committed.
+
+    Args:
+        question_id: a question of the open lesson.
+        facts: values that the prompt asks for by name, as text or number.
 
     Raises:
         UnknownQuestionError: no lesson is open, or it has no such question.
+        QuestionError: the prompt asks for a value that is not among `facts`.
     """
     bank, question = _session.question(question_id)
     if isinstance(question, Exercise):
         raise UnknownQuestionError(
             f"{question_id!r} is an exercise; show it with check()"
         )
-    return PredictionCard(bank, question)
+    return PredictionCard(bank, question, facts)
 
 
 def reveal(question_id: str, *, measured: object, **facts: object) -> "RevealCard":
@@ -134,9 +139,10 @@ class PredictionCard(Card):
     committed = traitlets.Dict().tag(sync=True)
     error = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, bank: Bank, question: Question) -> None:
-        super().__init__(kind="prediction", form=_form(question))
-        self._bank, self._question = bank, question
+    def __init__(self, bank: Bank, question: Question, facts: dict[str, object]) -> None:
+        prompt = grading.fill(question, "prompt", facts)
+        super().__init__(kind="prediction", form=_form(question, prompt))
+        self._bank, self._question, self._prompt = bank, question, prompt
         standing = _session.book.find(bank.lesson, question.id)
         if standing is not None:
             self._seal(standing)
@@ -160,7 +166,7 @@ class PredictionCard(Card):
             card.open_if_committed()
 
     def twin_html(self) -> str:
-        html = f"<p><strong>Predict</strong></p>\n{to_html(self._question.prompt)}"
+        html = f"<p><strong>Predict</strong></p>\n{to_html(self._prompt)}"
         if isinstance(self._question, ChoiceQuestion):
             items = "".join(
                 f"<li>{to_html(c.text)}</li>" for c in self._question.choices
@@ -169,7 +175,7 @@ class PredictionCard(Card):
         return html
 
     def twin_text(self) -> str:
-        return f"Predict: {self._question.prompt.strip()}"
+        return f"Predict: {self._prompt.strip()}"
 
     def _seal(self, standing: CommittedAnswer) -> None:
         shown = grading.format_answer(self._question, standing.answer)
@@ -304,9 +310,9 @@ class ProgressCard(HtmlCard):
         )
 
 
-def _form(question: Question) -> dict[str, Any]:
+def _form(question: Question, prompt: str) -> dict[str, Any]:
     """What the browser needs to draw the form: author's HTML, ids and labels."""
-    form: dict[str, Any] = {"prompt": to_html(question.prompt), "confidences": []}
+    form: dict[str, Any] = {"prompt": to_html(prompt), "confidences": []}
     if isinstance(question, ChoiceQuestion):
         form["choices"] = [
             {"id": choice.id, "html": to_html(choice.text)}

@@ -104,17 +104,18 @@ class SavedTensors:
         return sum(entry.bytes for entry in self._kept() if entry.is_input)
 
     def by_module(self) -> dict[str, int]:
-        """Bytes of activations by the module that saved them first, largest first."""
+        """Bytes of activations by the module that saved them, largest first."""
         return _sum_bytes((tensor.module, tensor.bytes) for tensor in self.tensors)
 
     def by_operation(self) -> dict[str, int]:
-        """Bytes of activations by the operation that saved them first, largest first."""
+        """Bytes of activations by the operation that saved them, largest first."""
         return _sum_bytes((tensor.operation, tensor.bytes) for tensor in self.tensors)
 
     def __repr__(self) -> str:
         return (
             f"SavedTensors({format_bytes(self.total_bytes)} "
-            f"in {len(self.tensors)} tensors, and {format_bytes(self.input_bytes)} of inputs)"
+            f"in {len(self.tensors)} tensors, "
+            f"and {format_bytes(self.input_bytes)} of inputs)"
         )
 
     def _kept(self) -> "list[_Entry]":
@@ -288,9 +289,10 @@ class _Probe:
         tensor: torch.Tensor = packed.content
         if tensor._version != packed.version:
             raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified "
-                f"by an inplace operation: [{tensor.type()} {list(tensor.shape)}] is at "
-                f"version {tensor._version}; expected version {packed.version} instead."
+                "one of the variables needed for gradient computation has been "
+                "modified by an inplace operation: "
+                f"[{tensor.type()} {list(tensor.shape)}] is at version "
+                f"{tensor._version}; expected version {packed.version} instead."
             )
         return tensor
 
@@ -321,7 +323,8 @@ class _Probe:
             if isinstance(model, torch.jit.ScriptModule):
                 raise ModelError(
                     f"{type(model).__name__} is scripted, and scripted modules take no "
-                    "hooks; measure the module it was made from, or wrap it in nn.Sequential"
+                    "hooks; measure the module it was made from, or wrap it in "
+                    "nn.Sequential"
                 )
             prefix = f"{number}:" if len(self._models) > 1 else ""
             for name, module in model.named_modules():
