@@ -131,14 +131,14 @@ def explore_weights_and_activations(measure: MeasureWeightsAndActivations) -> Ex
 
 def _two_bars(weights: int, activations: int, crossover: int, summary: str) -> str:
     """SVG of two bars on one scale, and a line where the weights end."""
-    left, full, longest = 110, 470, max(weights, activations)
+    left, full, longest = 92, 360, max(weights, activations)
     ends = {
         name: left + full * n / longest
         for name, n in (("w", weights), ("a", activations))
     }
     line = f"activations pass the weights at batch size {crossover:,}"
     anchor = "start" if ends["w"] < left + full / 2 else "end"
-    return f"""<svg viewBox="0 0 720 132" role="img" aria-label="{escape(summary)}"
+    return f"""<svg viewBox="0 0 560 132" role="img" aria-label="{escape(summary)}"
  font-size="14" fill="currentColor">
 <text x="{left - 8}" y="31" text-anchor="end">Weights</text>
 <rect x="{left}" y="12" width="{ends["w"] - left:.1f}" height="28"

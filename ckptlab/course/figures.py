@@ -20,6 +20,7 @@ _STYLE: Any = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlelocation": "left",
+    "axes.titlepad": 10,
     "axes.titlesize": 12,
     "axes.titleweight": "bold",
     "figure.dpi": 100,
@@ -49,7 +50,7 @@ def use_lesson_style() -> None:
 
 
 def plot_weights_and_activations(cases: Mapping[str, tuple[int, int]]) -> Picture:
-    """Bars of weights beside activations, one pair a case.
+    """Weights and activations on one logarithmic scale, one line a case.
 
     Args:
         cases: name -> (bytes of the weights, bytes of the activations).
@@ -58,20 +59,31 @@ def plot_weights_and_activations(cases: Mapping[str, tuple[int, int]]) -> Pictur
         name for name, (weights, activations) in cases.items() if activations > weights
     ]
     finding = f"Activations outweigh the weights in {len(lost)} of {len(cases)} cases"
-    figure, axes = _start(height=1.2 + 0.75 * len(cases))
+    figure, axes = _start(height=1.2 + 0.5 * len(cases))
     for row, (weights, activations) in enumerate(cases.values()):
-        bars = [
-            (weights, "weights", palette.WEIGHT),
-            (activations, "activations", palette.KEPT),
+        axes.plot([weights, activations], [row, row], color="#bbbbbb", zorder=1)
+        marks = [
+            (weights, "weights", palette.WEIGHT, "o"),
+            (activations, "activations", palette.KEPT, "D"),
         ]
-        for offset, (n_bytes, label, color) in zip((-0.2, 0.2), bars, strict=True):
-            axes.barh(row + offset, n_bytes, height=0.36, color=color)
-            text = f" {format_bytes(n_bytes)} {label}"
-            axes.text(n_bytes, row + offset, text, va="center", fontsize=9.5)
+        for side, (n_bytes, label, color, marker) in zip(
+            ("right", "left"), sorted(marks), strict=True
+        ):
+            axes.plot(n_bytes, row, color=color, marker=marker, markersize=9)
+            axes.annotate(
+                f"{label} {format_bytes(n_bytes)}",
+                (n_bytes, row),
+                xytext=(-10 if side == "right" else 10, 0),
+                textcoords="offset points",
+                ha=side,
+                va="center",
+                fontsize=9.5,
+            )
     largest = max(max(pair) for pair in cases.values())
     smallest = min(min(pair) for pair in cases.values())
     axes.set_xscale("log")
-    axes.set_xlim(smallest / 8, largest * 40)
+    axes.set_xlim(smallest / 100, largest * 100)
+    axes.set_ylim(-0.6, len(cases) - 0.4)
     axes.set_yticks(range(len(cases)), cases.keys())
     axes.invert_yaxis()
     axes.tick_params(axis="y", length=0)

@@ -206,7 +206,7 @@ def _grade_number(
     )
     comparison = {
         "right": "Your prediction holds.",
-        "near": f"Close: {direction} by a factor of {ratio:.2g}.",
+        "near": f"Close: {direction} by a factor of {_short(ratio)}.",
         "wrong": f"{direction.capitalize()} by a factor of {_short(ratio)}.",
     }[outcome]
     return Grade(
@@ -231,7 +231,7 @@ def _ratio(one: float, other: float) -> float:
 
 
 def _short(number: float) -> str:
-    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _show(question: Question, value: object) -> str:

@@ -139,7 +139,9 @@ class PredictionCard(Card):
     committed = traitlets.Dict().tag(sync=True)
     error = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, bank: Bank, question: Question, facts: dict[str, object]) -> None:
+    def __init__(
+        self, bank: Bank, question: Question, facts: dict[str, object]
+    ) -> None:
         prompt = grading.fill(question, "prompt", facts)
         super().__init__(kind="prediction", form=_form(question, prompt))
         self._bank, self._question, self._prompt = bank, question, prompt

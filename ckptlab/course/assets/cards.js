@@ -7,8 +7,10 @@ const DRAW = { prediction: drawPrediction, reveal: drawReveal, html: drawHtml, e
 export default {
   render({ model, el }) {
     el.classList.add("ckptlab-card");
-    // JupyterLab leaves the keys to us while focus is inside
-    el.dataset.lmSuppressShortcuts = "true";
+    // JupyterLab takes arrows and Enter for itself unless the focused element says no
+    el.addEventListener("focusin", ({ target }) => {
+      target.dataset.lmSuppressShortcuts = "true";
+    });
     return DRAW[model.get("kind")](model, el);
   },
 };
@@ -52,6 +54,12 @@ function drawPrediction(model, el) {
   } else {
     const field = create("input", { type: "text", id: `${id}-answer`, placeholder: sample, autocomplete: "off" });
     field.setAttribute("aria-describedby", `${id}-unit`);
+    // inside JupyterLab the browser's own submit on Enter does not come through
+    field.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      form.requestSubmit();
+    });
     const hint = create("span", { id: `${id}-unit`, textContent: unit });
     form.append(create("label", { htmlFor: field.id, innerHTML: prompt }));
     form.append(create("p", { className: "ckptlab-field" }, field, " ", hint));
@@ -107,7 +115,7 @@ function drawReveal(model, el) {
     const body = model.get("body_html");
     el.dataset.open = body ? "true" : "false";
     if (body) live.innerHTML = body;
-    else live.textContent = "🔒 Closed. It opens when you commit your prediction above.";
+    else live.textContent = "Closed. It opens when you commit your prediction above.";
   });
 }
 
