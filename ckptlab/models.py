@@ -1,6 +1,6 @@
 """The networks of the lessons: small enough to read, shaped like the real ones.
 
-`MLP` is the plain one. `GPT` has the shape of GPT-2 (Radford et al. 2019): layer
+`mlp` is the plain one. `GPT` has the shape of GPT-2 (Radford et al. 2019): layer
 norm before each block, attention written out step by step, a GELU network four
 times as wide, the output projection tied to the token embedding. Written out,
 attention keeps its square, which is what Korthikanti et al. 2022 count.
@@ -22,21 +22,19 @@ GPT2_SMALL = {
 vocabulary of its hparams.json."""
 
 
-class MLP(nn.Sequential):
+def mlp(*, width: int, depth: int) -> nn.Sequential:
     """`depth` linear layers of one width with a ReLU after each but the last.
 
     Shapes: (batch, width) -> (batch, width).
 
     Example:
-        >>> MLP(width=8, depth=2)(torch.zeros(4, 8)).shape
+        >>> mlp(width=8, depth=2)(torch.zeros(4, 8)).shape
         torch.Size([4, 8])
     """
-
-    def __init__(self, *, width: int, depth: int) -> None:
-        layers: list[nn.Module] = []
-        for _ in range(depth):
-            layers += [nn.Linear(width, width), nn.ReLU()]
-        super().__init__(*layers[:-1])
+    layers: list[nn.Module] = []
+    for _ in range(depth):
+        layers += [nn.Linear(width, width), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
 
 
 class Dropout(nn.Module):

@@ -1,0 +1,76 @@
+"""What a newcomer installs: README, Binder and CI name the same environment."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+
+def pins(path: Path) -> dict[str, str]:
+    lines = path.read_text().splitlines()
+    return dict(line.split("==") for line in lines if re.match(r"[\w-]+==", line))
+
+
+def readme_commands(root: Path) -> list[str]:
+    return re.findall(r"```sh\n(.*?)\n```", (root / "README.md").read_text(), re.S)
+
+
+def test_course_environment_pins_every_package_and_includes_ckptlab(root: Path) -> None:
+    lines = (root / "requirements.txt").read_text().splitlines()
+    wanted = [line for line in lines if line and not line.startswith("#")]
+    assert wanted[-1] == "-e ."
+    assert all(re.fullmatch(r"[\w-]+==[\w.]+", line) for line in wanted[:-1])
+
+
+def test_pins_cover_every_dependency_of_the_library(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    names = {re.match(r"[\w-]+", line)[0] for line in project["dependencies"]}
+    assert names <= set(pins(root / "requirements.txt"))
+
+
+def test_installed_versions_are_the_pinned_ones(root: Path) -> None:
+    from importlib.metadata import version
+
+    for file in ("requirements.txt", "tests/requirements.txt"):
+        for name, pinned in pins(root / file).items():
+            assert version(name).partition("+")[0] == pinned, name
+
+
+def test_binder_installs_the_course_environment_without_cuda(root: Path) -> None:
+    script = (root / "binder" / "postBuild").read_text()
+    assert (root / "binder" / "postBuild").stat().st_mode & 0o111
+    # the versions are those of requirements.txt because it is that very file
+    assert "--requirements requirements.txt" in script
+    assert "--torch-backend=cpu" in script
+    others = {path.name for path in (root / "binder").iterdir()}
+    assert others == {"postBuild", "runtime.txt"}
+    assert not set(re.findall(r"([\w-]+)==", script)) - {"uv"}
+
+
+def test_binder_badge_opens_lesson_00(root: Path) -> None:
+    badge = re.search(r"mybinder\.org/v2/gh/(\S+)\)", (root / "README.md").read_text())
+    assert badge is not None
+    assert badge[1].endswith("HEAD?labpath=lessons%2F00_start_here.ipynb")
+    assert (root / "lessons" / "00_start_here.ipynb").is_file()
+
+
+def test_readme_opens_lesson_00_and_ci_runs_its_test_command(root: Path) -> None:
+    commands = readme_commands(root)
+    assert commands[0].endswith("jupyter lab lessons/00_start_here.ipynb")
+    script = (root / ".ci" / "run").read_text()
+    extract = script[script.index('command="$(') : script.index("test -n")]
+    shell = f'root="{root}"\n{extract}\nprintf %s "$command"'
+    bash = shutil.which("bash")
+    assert bash is not None
+    taken = subprocess.run([bash, "-c", shell], capture_output=True, text=True)
+    assert taken.stdout == commands[-1]
+    assert taken.stdout.endswith(".venv/bin/pytest")
+
+
+def test_every_lesson_stands_in_the_readme_and_every_link_resolves(root: Path) -> None:
+    text = (root / "README.md").read_text()
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", text)
+    assert all((root / link).exists() for link in links)
+    lessons = {str(p.relative_to(root)) for p in (root / "lessons").glob("*.ipynb")}
+    assert lessons <= set(links)
