@@ -21,22 +21,46 @@ if TYPE_CHECKING:
     from ckptlab.course.quiz import predict as predict
     from ckptlab.course.quiz import progress as progress
     from ckptlab.course.quiz import reveal as reveal
+    from ckptlab.errors import BudgetTooSmall as BudgetTooSmall
+    from ckptlab.errors import CkptlabError as CkptlabError
+    from ckptlab.errors import PlanError as PlanError
     from ckptlab.memory.saved import saved_tensors as saved_tensors
     from ckptlab.memory.storage import count_bytes as count_bytes
     from ckptlab.memory.storage import parameter_bytes as parameter_bytes
+    from ckptlab.planning.chain import Chain as Chain
+    from ckptlab.planning.chain import Stage as Stage
+    from ckptlab.planning.plan import Plan as Plan
+    from ckptlab.planning.planners import pareto as pareto
+    from ckptlab.planning.planners import plan_every as plan_every
+    from ckptlab.planning.planners import plan_for_budget as plan_for_budget
+    from ckptlab.planning.planners import plan_sqrt as plan_sqrt
+    from ckptlab.planning.planners import plan_store_all as plan_store_all
+    from ckptlab.planning.replay import replay as replay
     from ckptlab.units import format_bytes as format_bytes
 
 _HOMES = {
+    "BudgetTooSmall": "errors",
+    "Chain": "planning.chain",
+    "CkptlabError": "errors",
+    "Plan": "planning.plan",
+    "PlanError": "errors",
+    "Stage": "planning.chain",
     "check": "course.quiz",
     "count_bytes": "memory.storage",
     "explore_weights_and_activations": "course.explorers",
     "format_bytes": "units",
     "lesson": "course.notebook",
+    "pareto": "planning.planners",
     "parameter_bytes": "memory.storage",
+    "plan_every": "planning.planners",
+    "plan_for_budget": "planning.planners",
+    "plan_sqrt": "planning.planners",
+    "plan_store_all": "planning.planners",
     "plot_growth_with_batch": "course.figures",
     "plot_weights_and_activations": "course.figures",
     "predict": "course.quiz",
     "progress": "course.quiz",
+    "replay": "planning.replay",
     "reveal": "course.quiz",
     "saved_tensors": "memory.saved",
 }

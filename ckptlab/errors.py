@@ -6,7 +6,10 @@
     ├── QuestionError           a question bank with a fault         -> mend the bank
     ├── UnknownQuestionError    no such question or lesson           -> correct the name
     ├── AnswerError             an answer that cannot be graded      -> answer anew
-    └── AnswerKeyError          the measurement contradicts the key  -> mend one of them
+    ├── AnswerKeyError          the measurement contradicts the key  -> mend one of them
+    ├── ChainError              a chain with impossible quantities   -> measure anew
+    ├── PlanError               a plan that cannot be read or run    -> correct it
+    └── BudgetTooSmall          no plan fits                         -> raise the budget
 
 Errors of PyTorch and Python pass through as they are. The message of each
 error says what was wrong, the value, the limit, and what to do.
@@ -39,3 +42,23 @@ class AnswerError(CkptlabError, ValueError):
 
 class AnswerKeyError(CkptlabError, ValueError):
     """A measured value that contradicts the answer key of the question bank."""
+
+
+class ChainError(CkptlabError, ValueError):
+    """A stage or chain with quantities that cannot be."""
+
+
+class PlanError(CkptlabError, ValueError):
+    """A plan that cannot be read, or that does not fit its chain."""
+
+
+class BudgetTooSmall(CkptlabError, ValueError):  # noqa: N818 - the public name
+    """A budget that no plan meets.
+
+    Attributes:
+        smallest_bytes: the smallest budget that works.
+    """
+
+    def __init__(self, message: str, smallest_bytes: int) -> None:
+        super().__init__(message)
+        self.smallest_bytes = smallest_bytes

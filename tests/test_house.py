@@ -13,6 +13,8 @@ from ckptlab import errors
 
 HEAVY = ("torch", "matplotlib", "ipywidgets", "anywidget", "numpy")
 COURSE = ("quiz", "figures", "explorers", "grading", "questions", "progress", "markup")
+PLANNING = ("chain", "plan", "replay", "planners")
+WITHOUT_TORCH = [f"course.{m}" for m in COURSE] + [f"planning.{m}" for m in PLANNING]
 
 
 def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -57,6 +59,7 @@ def test_import_contracts_hold(root: Path) -> None:
             "The course never reaches torch",
         ),
         ("memory/saved.py", "from ckptlab.course import quiz", "Arrows point down"),
+        ("planning/replay.py", "def f(): import torch", "Planning is arithmetic"),
         ("units.py", "import numpy", "The ground stands on nothing heavy"),
     ],
 )
@@ -82,9 +85,9 @@ def test_light_import_can_fail(copy_of_house: Path) -> None:
     assert modules_after("import ckptlab", folder=copy_of_house) & set(HEAVY)
 
 
-@pytest.mark.parametrize("module", COURSE)
-def test_course_never_loads_torch(root: Path, module: str) -> None:
-    loaded = modules_after(f"import ckptlab.course.{module}", folder=root)
+@pytest.mark.parametrize("module", WITHOUT_TORCH)
+def test_planning_and_course_never_load_torch(root: Path, module: str) -> None:
+    loaded = modules_after(f"import ckptlab.{module}", folder=root)
     assert "torch" not in loaded
 
 

@@ -18,9 +18,10 @@ The operation's name is that of the torch function which the model's code called
 as a `TorchFunctionMode` sees it; the module is the innermost one running.
 
 Left out: Python numbers in an operation, which autograd saves as tensors of eight
-bytes and shows to no hook. Left out on purpose: tensors that hooks entered inside the context take over (a
-checkpoint, `save_on_cpu`), since autograd no longer keeps those; and what other
-threads save. Hooks and modes are thread-local in PyTorch, and the probe is too.
+bytes and shows to no hook. Left out on purpose: tensors that hooks entered inside the
+context take over (a checkpoint, `save_on_cpu`), since autograd no longer keeps those;
+and what other threads save. Hooks and modes are thread-local in PyTorch, and the
+probe is too.
 """
 
 import threading

@@ -1,0 +1,1 @@
+"""Think: what a step costs under a plan, and the best plan. Never imports torch."""
