@@ -164,7 +164,6 @@ def saved_tensors(*models: torch.nn.Module) -> Iterator[SavedTensors]:
         )
     probe = _Probe(models)
     with ExitStack() as stack:
-        stack.callback(probe.close)
         probe.watch_modules(stack)
         stack.enter_context(probe.functions)
         stack.enter_context(
@@ -262,16 +261,12 @@ class _Probe:
         self.functions = _Functions()
         self._models = [require_module(model) for model in models]
         self._thread = threading.get_ident()
-        self._is_open = True
         self._running: list[str] = []
         # storage -> its entry, and storage -> "weight" or "input"; both forget the dead
         self._entries: MutableMapping[Storage, _Entry] = WeakIdKeyDictionary()
         self._kinds: MutableMapping[Storage, str] = WeakIdKeyDictionary()
         self._outer = torch._C._autograd._top_saved_tensors_default_hooks(False)
         self._mark_weights()
-
-    def close(self) -> None:
-        self._is_open = False
 
     # -- autograd's side ---------------------------------------------------------
 
@@ -301,7 +296,7 @@ class _Probe:
     def release(self, entries: list[_Entry]) -> None:
         for entry in entries:
             entry.holders -= 1
-            if entry.holders == 0 and self._is_open:
+            if entry.holders == 0:
                 self.saved._events.append((entry, False))
 
     def _keep(self, storage: Storage, tensor: torch.Tensor) -> _Entry:

@@ -224,16 +224,13 @@ class _Solver:
         last = len(self._chain)
         candidates = [self._begin_bare(first, self._tails.get(first + 1), 0)]
         for end, run_bytes, run_seconds in self._runs(first, last):
-            is_whole = end == last
-            # at the very end the output and its gradient are live at once
-            least_bytes = max(run_bytes, 2 * self._outputs[last] if is_whole else 0)
             candidates.append(
                 _join(
                     end,
                     self._reruns[first, end],
-                    _NOTHING if is_whole else self._tails[end + 1],
+                    self._tails[end + 1] if end < last else _NOTHING,
                     offset_bytes=self._outputs[end],
-                    least_bytes=least_bytes,
+                    least_bytes=run_bytes,
                     seconds=run_seconds,
                 )
             )

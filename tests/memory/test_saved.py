@@ -140,6 +140,19 @@ def test_lazy_parameters_are_no_activations() -> None:
     assert saved.total_bytes == 4 * ELEMENTS
 
 
+def test_weights_swapped_in_for_one_call_are_no_activations() -> None:
+    layer = nn.Linear(WIDTH, WIDTH)
+    swapped = {
+        name: torch.randn_like(weight).requires_grad_()
+        for name, weight in layer.named_parameters()
+    }
+    with saved_tensors(layer) as saved:
+        _output = torch.func.functional_call(
+            layer, {n: w * 1 for n, w in swapped.items()}, some_input()
+        )
+    assert (saved.total_bytes, saved.input_bytes) == (0, 4 * ELEMENTS)
+
+
 def test_in_place_activation_adds_nothing() -> None:
     plain = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 3))
     in_place = nn.Sequential(plain[0], nn.ReLU(inplace=True), plain[2])
@@ -517,30 +530,44 @@ def test_nested_probes_see_the_same_and_each_knows_its_model() -> None:
     assert (outer.total_bytes, outer.input_bytes) == (3 * 4 * ELEMENTS, 0)
 
 
-def test_another_thread_is_left_alone() -> None:
-    model = models.mlp(width=WIDTH, depth=3)
-    ready, go = threading.Event(), threading.Event()
-    errors: list[BaseException] = []
+class Gate(nn.Module):
+    """Holds one thread inside the forward pass until it is let through."""
 
-    def beside() -> None:
-        try:
-            ready.wait(5)
-            for _ in range(50):
-                model(torch.randn(3, WIDTH)).square().sum().backward()
-            go.set()
-        except BaseException as error:
-            errors.append(error)
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.go = threading.Event(), threading.Event()
 
-    thread = threading.Thread(target=beside)
-    thread.start()
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if threading.current_thread().name == "beside":
+            self.inside.set()
+            assert self.go.wait(10)
+        return x.exp()
+
+
+def test_another_thread_in_the_same_model_is_left_alone() -> None:
+    model = nn.Sequential(Gate(), nn.ReLU())
+    gate = model[0]
+    made_here = some_input() * 2
+    losses: list[torch.Tensor] = []
+    thread = threading.Thread(
+        name="beside",
+        target=lambda: losses.append(model(made_here.detach()).sum()),
+    )
     with saved_tensors(model) as saved:
-        ready.set()
-        assert go.wait(10)
-        _output = model(some_input())
-    thread.join()
-    assert errors == []
-    assert saved.total_bytes == 2 * 4 * ELEMENTS
-    assert set(saved.by_module()) == {"1", "3"}
+        thread.start()
+        assert gate.inside.wait(10)
+        _outside = made_here.square()
+        _inside = model(some_input())
+        gate.go.set()
+        thread.join()
+    assert len(losses) == 1
+    # what the other thread gave to the model is no input here, and its place no place
+    assert saved.by_module() == {
+        "": 4 * ELEMENTS,
+        "0": 4 * ELEMENTS,
+        "1": 4 * ELEMENTS,
+    }
+    assert saved.input_bytes == 0
 
 
 def test_dead_storages_are_not_mistaken_for_new_ones() -> None:

@@ -36,7 +36,7 @@ def random_chain(n_stages: int, seed: int, *, largest: int = 5) -> Chain:
                 output_bytes + chance.randint(0, largest),
                 chance.randint(1, 5),
                 chance.randint(1, 9),
-                chance.randint(0, largest),
+                chance.randint(0, 4 * largest),
                 chance.randint(0, largest),
             )
         )

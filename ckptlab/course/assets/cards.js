@@ -101,7 +101,7 @@ function drawPrediction(model, el) {
     const field = form.querySelector("input[type=text]");
     if (field && !field.value) field.value = committed.text;
     button.hidden = true;
-    status.textContent = `Committed: ${committed.text}. The comparison is open below.`;
+    status.textContent = `Committed: ${committed.text}. The comparison is further down.`;
     if (committed.warning) status.textContent += ` Note: ${committed.warning}.`;
     if (hadFocus) status.focus();
   });
