@@ -20,8 +20,12 @@ _FLOPS = {
     f"{prefix}FLOPs": 1000.0**power
     for power, prefix in enumerate(["", "k", "M", "G", "T", "P", "E", "Z", "Y"])
 }
+# commas group thousands only: "1,5" may be meant as 1.5, so it is refused. Possessive
+# quantifiers keep the match linear in whatever is pasted.
 _QUANTITY = re.compile(
-    r"\s*([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*(\S*)\s*", re.I
+    r"\s*+([+-]?(?:(?:\d{1,3}(?:,\d{3})++|\d[\d_]*+)(?:\.\d*+)?+|\.\d++)(?:e[+-]?\d++)?)"
+    r"\s*+(\S*+)\s*+",
+    re.I,
 )
 
 
@@ -45,7 +49,7 @@ def parse_bytes(amount: str | int | float) -> int:
         >>> parse_bytes("64 MiB"), parse_bytes("1.5 GB"), parse_bytes(512)
         (67108864, 1500000000, 512)
     """
-    units = {**_BINARY, **_DECIMAL}
+    units = {**_BINARY, **_DECIMAL, "bytes": 1, "byte": 1}
     return round(
         _parse(amount, units, default="B", kind="an amount of memory", sample="64 MiB")
     )
@@ -71,7 +75,14 @@ def parse_seconds(duration: str | int | float) -> float:
         >>> parse_seconds("250 ms")
         0.25
     """
-    units = {**_SECONDS, "us": 1e-6, "sec": 1.0, "hours": 3600.0, "hour": 3600.0}
+    units = {
+        **_SECONDS,
+        "us": 1e-6,
+        "μs": 1e-6,
+        "sec": 1.0,
+        "hours": 3600.0,
+        "hour": 3600.0,
+    }
     return _parse(duration, units, default="s", kind="a duration", sample="12 ms")
 
 
@@ -100,8 +111,21 @@ def parse_flops(amount: str | int | float) -> float:
     )
 
 
+def parse_number(number: str | int | float) -> float:
+    """A bare number in a text such as "2.5" or "1,000"; a number is one already.
+
+    Raises:
+        UnitError: not a number, negative, or not finite.
+
+    Example:
+        >>> parse_number("1,000"), parse_number(2.5)
+        (1000.0, 2.5)
+    """
+    return float(_parse(number, {"": 1.0}, default="", kind="a number", sample="2.5"))
+
+
 def _format(value: float, units: dict[str, float] | dict[str, int]) -> str:
-    if math.isnan(value) or math.isinf(value):
+    if not -math.inf < value < math.inf:
         raise UnitError(
             f"{value} has no text in {'/'.join(units)}; give a finite number"
         )
@@ -137,8 +161,8 @@ def _parse(
         unit = _find_unit(match[2] or default, units) if match else None
         if match is None or unit is None:
             raise UnitError(
-                f"{amount!r} is not {kind}; write a number and a unit, such as "
-                f"{sample!r} (units: {', '.join(units)})"
+                f"{amount!r} is not {kind}; write one such as {sample!r}, with a point "
+                f"for decimals{' (units: ' + ', '.join(units) + ')' if default else ''}"
             )
         value = float(match[1].replace(",", "").replace("_", "")) * units[unit]
     elif isinstance(amount, (int, float)) and not isinstance(amount, bool):
@@ -148,8 +172,11 @@ def _parse(
             f"{amount!r} is {type(amount).__name__}, not {kind}; "
             f"give a number or a text such as {sample!r}"
         )
-    if not math.isfinite(value) or value < 0:
-        raise UnitError(f"{amount!r} is not {kind}: it must be finite and at least 0")
+    if not 0 <= value < math.inf:
+        raise UnitError(
+            f"{amount!r} is not {kind}: it must be finite and at least 0, such as "
+            f"{sample!r}"
+        )
     return value
 
 

@@ -3,8 +3,9 @@
     python lessons/save.py            all lessons
     python lessons/save.py 01         those whose name begins so
 
-Widget views are dropped (their ids are random, and GitHub refuses widgets without
-state), as are versions of the machine. The same run saves the same file.
+Widget views are dropped (their ids are random, and GitHub refuses widgets
+without state), as are versions of the machine. The same run saves the same
+file.
 """
 
 import os

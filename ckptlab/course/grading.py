@@ -7,6 +7,7 @@ it" are equally far off. Near misses are told so.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, Literal
 
 from ckptlab import units
@@ -24,6 +25,10 @@ Answer = str | float
 
 KEY_WITHIN = 1.01
 """A measured number may differ from its key by this ratio; keys are written rounded."""
+
+
+MOST_TIMES_KEY = 100
+"""Attempts beyond this many times the key are not measured: memory is finite."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,13 @@ def read_answer(question: Question, typed: object) -> Answer:
     raise AnswerError(f"question {question.id!r} takes no prediction")
 
 
+def is_answer(question: Question, answer: object) -> bool:
+    """Whether a stored answer still fits its question."""
+    if isinstance(question, ChoiceQuestion):
+        return question.choice(answer) is not None
+    return isinstance(question, NumberQuestion) and isinstance(answer, (int, float))
+
+
 def grade(
     question: Question, answer: Answer, measured: Answer, facts: Mapping[str, Any]
 ) -> Grade:
@@ -87,10 +99,10 @@ def check_key(question: Question, measured: object) -> Answer:
     if isinstance(question, ChoiceQuestion):
         agrees = measured == question.answer
     elif isinstance(question, NumberQuestion):
-        is_number = isinstance(measured, (int, float)) and not isinstance(
-            measured, bool
-        )
-        agrees = is_number and _ratio(float(measured), question.answer) <= KEY_WITHIN  # type: ignore[arg-type]
+        agrees = isinstance(measured, Real) and not isinstance(measured, bool)
+        if agrees:
+            measured = float(measured)  # type: ignore[arg-type]
+            agrees = _ratio(measured, question.answer) <= KEY_WITHIN
     else:
         raise AnswerKeyError(
             f"question {question.id!r} is checked by check(), not by reveal()"
@@ -129,16 +141,19 @@ def attempt_exercise(
             False,
             "Not tried yet: put your number in place of `None` and run the cell again.",
         )
-    if not isinstance(attempt, int) or isinstance(attempt, bool) or attempt < 1:
-        shown = str(attempt)[:40]
+    if not isinstance(attempt, Integral) or isinstance(attempt, bool) or attempt < 1:
         return (
             False,
-            f"`{shown}` is not a whole number from 1 up; write one, such as `100`.",
+            f"`{_quote(attempt)}` is not a whole number from 1 up; write one, such as "
+            "`100`.",
         )
-    facts = {"attempt": attempt, "ratio": f"{measure(attempt):.3g}"}
-    if measure(attempt) <= 1:
+    number = int(attempt)
+    if number > MOST_TIMES_KEY * exercise.answer:
+        return False, "That is far too high to be measured here. Go much lower."
+    facts = {"attempt": number, "ratio": f"{measure(number):.3g}"}
+    if measure(number) <= 1:
         return False, fill(exercise, "too_low", facts)
-    if not _is_smallest(attempt, measure):
+    if not _is_smallest(number, measure):
         return False, fill(exercise, "too_high", facts)
     return True, fill(exercise, "explanation", facts)
 
@@ -166,7 +181,7 @@ def fill(
     if missing:
         raise QuestionError(
             f"question {question.id!r}, key {key!r} asks for {sorted(missing)}; "
-            f"pass them to reveal(), or use one of {sorted(facts)}"
+            f"pass them to predict() or reveal(), or use one of {sorted(facts)}"
         )
     return template.format(**facts)
 
@@ -241,6 +256,15 @@ def _show(question: Question, value: object) -> str:
         return repr(value)
 
 
+def _quote(value: object) -> str:
+    """A value as short text that may stand in Markdown's code marks."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of too many digits to print
+        text = "a huge number"
+    return text[:40].replace("`", "'")
+
+
 def _read_number(unit: str, typed: str) -> float:
     if not typed.strip():
         raise AnswerError(f"type a number first, such as {_SAMPLES[unit]!r}")
@@ -254,10 +278,8 @@ def _read_number(unit: str, typed: str) -> float:
 
 
 def _parse_plain(typed: str) -> float:
-    number = float(typed.rstrip("x×").rstrip().removesuffix("times").replace(",", ""))
-    if not 0 <= number < float("inf"):
-        raise ValueError(typed)
-    return number
+    bare = typed.rstrip("x×").rstrip().lower().removesuffix("times").rstrip()
+    return units.parse_number(bare)
 
 
 _PARSERS: dict[str, Callable[[str], float]] = {

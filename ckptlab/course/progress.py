@@ -16,7 +16,7 @@ in the environment variable CKPTLAB_ANSWERS.
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -70,7 +70,7 @@ class AnswerBook:
         if standing is not None:
             return standing
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        stamped = CommittedAnswer(**{**asdict(answer), "time": now})
+        stamped = replace(answer, time=now)
         self._unsaved.append(stamped)
         self._write_unsaved()
         return self.find(answer.lesson, answer.question) or stamped
@@ -79,14 +79,12 @@ class AnswerBook:
         """Delete every answer; returns how many there were."""
         count = len(self.answers())
         self._unsaved.clear()
+        self.unsaved_reason = ""
         self.path.unlink(missing_ok=True)
         return count
 
     def _write_unsaved(self) -> None:
-        lines = "".join(
-            json.dumps(asdict(answer), ensure_ascii=False) + "\n"
-            for answer in self._unsaved
-        )
+        lines = "".join(json.dumps(asdict(answer)) + "\n" for answer in self._unsaved)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab+", buffering=0) as file:
@@ -109,21 +107,21 @@ class AnswerBook:
             text = self.path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return []
-        return [answer for line in text.splitlines() if (answer := _read_line(line))]
+        return [answer for line in text.split("\n") if (answer := _read_line(line))]
 
 
 def answers_path() -> Path:
     """Where answers are kept: CKPTLAB_ANSWERS, or the user's data folder."""
     told = os.environ.get("CKPTLAB_ANSWERS")
-    return (
-        Path(told) if told else platformdirs.user_data_path("ckptlab") / "answers.jsonl"
-    )
+    if told:
+        return Path(told).expanduser()
+    return platformdirs.user_data_path("ckptlab") / "answers.jsonl"
 
 
 def _read_line(line: str) -> CommittedAnswer | None:
     try:
         answer = CommittedAnswer(**json.loads(line))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
     are_texts = isinstance(answer.lesson, str) and isinstance(answer.question, str)
     return (

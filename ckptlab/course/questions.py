@@ -22,6 +22,7 @@ import string
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, cast
 
@@ -176,10 +177,18 @@ def load_bank(path: Path) -> Bank:
 
 
 def placeholders(text: str) -> set[str]:
-    """Names of the values that a text asks for, such as {"measured"}."""
-    return {
-        name for _, name, _, _ in string.Formatter().parse(text) if name is not None
-    }
+    """Names of the values that a text asks for, such as {"measured"}.
+
+    Raises:
+        ValueError: a brace that stands alone, or a placeholder that is no bare name.
+    """
+    names = set()
+    for _, name, form, conversion in string.Formatter().parse(text):
+        if name is not None:
+            if form or conversion or not name.isidentifier():
+                raise ValueError(f"{name!r} is not a bare name such as {{measured}}")
+            names.add(name)
+    return names
 
 
 def _read_question(entry: "_Table") -> Question:
@@ -232,7 +241,7 @@ def _read_number(entry: "_Table", common: dict[str, Any]) -> NumberQuestion:
         raise entry.fault(
             "unit", f"is {question.unit!r}; use one of {', '.join(UNITS)}"
         )
-    if question.answer <= 0:
+    if not 0 < question.answer < inf:
         raise entry.fault("answer", f"is {question.answer}; a ratio needs one above 0")
     if not 1 <= question.right_within <= question.near_within:
         raise entry.fault("right_within", "must be at least 1 and at most near_within")
@@ -241,7 +250,7 @@ def _read_number(entry: "_Table", common: dict[str, Any]) -> NumberQuestion:
 
 def _read_exercise(entry: "_Table", common: dict[str, Any]) -> Exercise:
     answer = entry.number("answer")
-    if answer != int(answer) or answer < 1:
+    if not 1 <= answer < inf or answer != int(answer):
         raise entry.fault(
             "answer", f"is {answer}; an exercise asks for a whole number from 1"
         )
@@ -276,18 +285,15 @@ class _Table:
         """A text that may hold placeholders."""
         value = self.text(key)
         try:
-            names = placeholders(value)
+            placeholders(value)
         except ValueError as error:
             raise self.fault(
                 key, f"has a bad placeholder ({error}); double a bare brace"
             ) from None
-        if not all(name.isidentifier() for name in names):
-            raise self.fault(
-                key, f"has placeholders {sorted(names)}; name each, as in {{measured}}"
-            )
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
+        self._read.add(key)
         if default is not None and key not in self._content:
             return default
         value = self._get(key, (int, float), "a number")
@@ -296,6 +302,7 @@ class _Table:
         return cast(float, value)
 
     def flag(self, key: str) -> bool:
+        self._read.add(key)
         return key in self._content and cast(
             bool, self._get(key, bool, "true or false")
         )

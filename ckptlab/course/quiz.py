@@ -51,6 +51,13 @@ class _Session:
             )
         return self.bank, self.bank.question(question_id)
 
+    def standing_answer(self, bank: Bank, question: Question) -> CommittedAnswer | None:
+        """What was committed before, unless the question has changed its kind since."""
+        standing = self.book.find(bank.lesson, question.id)
+        if standing is not None and grading.is_answer(question, standing.answer):
+            return standing
+        return None
+
 
 _session = _Session()
 
@@ -58,7 +65,8 @@ _session = _Session()
 def open_lesson(bank: Bank) -> AnswerBook:
     """Make a bank the open lesson of this notebook; returns the learner's answers."""
     global _session
-    _session = _Session(bank=bank)
+    # reveals that wait on the screen still open when the first cell is run again
+    _session = _Session(bank=bank, waiting=_session.waiting)
     return _session.book
 
 
@@ -145,7 +153,7 @@ class PredictionCard(Card):
         prompt = grading.fill(question, "prompt", facts)
         super().__init__(kind="prediction", form=_form(question, prompt))
         self._bank, self._question, self._prompt = bank, question, prompt
-        standing = _session.book.find(bank.lesson, question.id)
+        standing = _session.standing_answer(bank, question)
         if standing is not None:
             self._seal(standing)
         self.on_msg(self._receive)
@@ -157,7 +165,9 @@ class PredictionCard(Card):
             AnswerError: the answer cannot be read, or a confidence is missing.
         """
         answer = grading.read_answer(self._question, typed)
-        if self._question.asks_confidence and confidence not in CONFIDENCES:
+        if not self._question.asks_confidence:
+            confidence = None
+        elif confidence not in list(CONFIDENCES):
             raise AnswerError("say how sure you are first")
         lesson = self._bank.lesson
         standing = _session.book.commit(
@@ -215,7 +225,7 @@ class RevealCard(Card):
 
     def open_if_committed(self) -> None:
         """Compare, if there is something to compare with."""
-        standing = _session.book.find(self._bank.lesson, self._question.id)
+        standing = _session.standing_answer(self._bank, self._question)
         if standing is not None:
             grade = grading.grade(
                 self._question, standing.answer, self._measured, self._facts
@@ -260,9 +270,7 @@ class RevealCard(Card):
         elif isinstance(question, NumberQuestion):
             remarks = [("Too low", question.too_low), ("Too high", question.too_high)]
         for name, template in remarks:
-            text = grading.fill(
-                question, "feedback", self._named_facts(), text=template
-            )
+            text = grading.fill(question, name, self._named_facts(), text=template)
             html += f"\n<p><em>{escape(name)}</em></p>\n{to_html(text)}"
         return details("Reveal what was measured", html)
 
@@ -287,9 +295,7 @@ class ProgressCard(HtmlCard):
         """Delete every answer from the disk, for good; says how many there were."""
         count = self._book.erase()
         self.live_html = self._describe()
-        return (
-            f"{count} answers erased; run the lesson's first cell again to start anew"
-        )
+        return f"Erased: {count}. Run the lesson's first cell again to start anew."
 
     def _describe(self) -> str:
         where = f"<p>Kept in <code>{escape(self.path)}</code>.</p>"
