@@ -33,8 +33,9 @@ def storages(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
         return
     if is_traceable_wrapper_subclass(tensor):
         names, _ = tensor.__tensor_flatten__()
-        for name in names:
-            yield from storages(getattr(tensor, name))
+        for inner in (getattr(tensor, name) for name in names):
+            if isinstance(inner, torch.Tensor):  # a DTensor names its mesh too
+                yield from storages(inner)
     elif tensor.layout in _SPARSE_PARTS:
         for part in _SPARSE_PARTS[tensor.layout]:
             yield from storages(getattr(tensor, part)())

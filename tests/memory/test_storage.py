@@ -2,6 +2,10 @@
 
 import pytest
 import torch
+from torch import distributed
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from ckptlab.errors import ModelError
 from ckptlab.memory.storage import count_bytes, parameter_bytes, storages
@@ -60,6 +64,16 @@ def test_jagged_tensors_count_their_inner_tensors() -> None:
     )
     assert count_bytes([jagged.values()]) <= count_bytes([jagged])
     assert jagged.values().untyped_storage() in set(storages(jagged))
+
+
+def test_distributed_tensors_count_the_local_shard() -> None:
+    distributed.init_process_group("fake", rank=0, world_size=8, store=FakeStore())
+    try:
+        mesh = init_device_mesh("cpu", (8,))
+        shards = distribute_tensor(torch.zeros(64, 16), mesh, [Shard(0)])
+        assert count_bytes([shards]) == 64 * 16 * 4 // 8
+    finally:
+        distributed.destroy_process_group()
 
 
 def test_lazy_parameters_have_no_storage_yet() -> None:

@@ -1,0 +1,239 @@
+"""A JupyterLab of its own on a copy of the lessons, and Chromium to look at it."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect, sync_playwright
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SWITCHES = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+WINDOW = {"width": 1280, "height": 900}
+START_SECONDS = 60
+RUN_SECONDS = 120
+
+expect.set_options(timeout=15_000)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running server: where it is, and where its kernels keep the answers."""
+
+    url: str
+    lessons: Path
+    answers: Path
+
+
+class LessonPage:
+    """One lesson in JupyterLab, and what a learner does to all of it."""
+
+    def __init__(self, page: Page, lab: Lab, name: str) -> None:
+        self.page, self._lab = page, lab
+        self.cards = page.locator(".ckptlab-card")
+        self.predictions = self.cards.filter(has=page.locator("form"))
+        self.reveals = page.locator(".ckptlab-card[data-open]")
+        self.cells = page.locator(".jp-Notebook .jp-Cell")
+        self.selected_cell = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
+        self.counters = page.locator(".jp-CodeCell .jp-InputPrompt")
+        self.outputs = page.locator(".jp-Notebook .jp-OutputArea")
+        self._open(name)
+
+    def run_all(self) -> None:
+        self._run(lambda: self._choose("Run", "Run All Cells"))
+
+    def restart_kernel_and_run_all(self) -> None:
+        def restart() -> None:
+            self._choose("Kernel", "Restart Kernel and Run All Cells…")
+            restarted = re.compile("/api/kernels/.*/restart")
+            with self.page.expect_response(restarted) as response:
+                self.page.get_by_role("button", name="Confirm Kernel Restart").click()
+            assert response.value.ok
+
+        self._run(restart)
+
+    def choose_theme(self, name: str) -> None:
+        self._choose("Settings", "Theme", name)
+        self.page.wait_for_function(
+            "name => document.body.dataset.jpThemeName === name", arg=name
+        )
+
+    def committed(self) -> set[str]:
+        """The questions that are answered, as the file on the disk has it."""
+        if not self._lab.answers.exists():
+            return set()
+        lines = self._lab.answers.read_text(encoding="utf-8").splitlines()
+        return {json.loads(line)["question"] for line in lines}
+
+    def start_anew(self) -> None:
+        """As a learner who has answered nothing finds the lesson after Run All."""
+        self._lab.answers.unlink(missing_ok=True)
+        self.run_all()
+
+    def cell_of(self, card: Locator) -> Locator:
+        return card.locator("xpath=ancestor::*[contains(@class, 'jp-CodeCell')]")
+
+    @contextmanager
+    def narrowed_to(self, width: int) -> Iterator[None]:
+        """In a window of this width, with JupyterLab's side bar closed."""
+        files = self.page.get_by_role("tab", name="File Browser")
+        notebook = self.page.locator(".jp-Notebook")
+        self.page.set_viewport_size({"width": width, "height": WINDOW["height"]})
+        files.click()
+        self.page.wait_for_function(
+            "([e, width]) => e.clientWidth > width * 0.8 && e.clientWidth <= width",
+            arg=[notebook.element_handle(), width],
+        )
+        try:
+            yield
+        finally:
+            files.click()
+            self.page.set_viewport_size(WINDOW)
+
+    @contextmanager
+    def all_in_view(self) -> Iterator[None]:
+        """In a window as tall as the notebook, with every cell drawn.
+
+        JupyterLab draws no cell that is out of sight, and its body is 0 px tall. So
+        axe would take every text for hidden, and check no contrast at all.
+        """
+        style = self.page.add_style_tag(
+            content="body { height: 100vh } "
+            ".jp-Notebook .jp-Cell { content-visibility: visible !important }"
+        )
+        notebook = self.page.locator(".jp-WindowedPanel-outer")
+        height = notebook.evaluate("e => e.scrollHeight") + WINDOW["height"]
+        self.page.set_viewport_size({"width": WINDOW["width"], "height": height})
+        notebook.evaluate("e => { e.scrollTop = 0 }")
+        try:
+            yield
+        finally:
+            style.evaluate("e => e.remove()")
+            self.page.set_viewport_size(WINDOW)
+
+    def _open(self, name: str) -> None:
+        notebook = json.loads((self._lab.lessons / f"{name}.ipynb").read_text())
+        self.page.goto(f"{self._lab.url}/lab/tree/lessons/{name}.ipynb")
+        n_cells = len(notebook["cells"])
+        expect(self.cells).to_have_count(n_cells, timeout=START_SECONDS * 1000)
+        is_idle = self.page.get_by_text("| Idle")
+        is_idle.wait_for(timeout=START_SECONDS * 1000)
+
+    def _choose(self, menu: str, *items: str) -> None:
+        self.page.get_by_role("menuitem", name=menu, exact=True).click()
+        *submenus, command = items
+        for item in submenus:
+            self.page.locator(".lm-Menu").get_by_text(item, exact=True).hover()
+        self.page.locator(".lm-Menu").get_by_text(command, exact=True).click()
+
+    def _run(self, start: Callable[[], None]) -> None:
+        """Start, and wait until no cell waits for its turn any more."""
+        waiting = self.counters.filter(has_text="[*]")
+        start()
+        waiting.first.wait_for(state="attached", timeout=START_SECONDS * 1000)
+        expect(waiting).to_have_count(0, timeout=RUN_SECONDS * 1000)
+        self.page.get_by_text("| Idle").wait_for()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"Chromium is missing: the PATH has none of {', '.join(BROWSERS)}")
+    return found
+
+
+@pytest.fixture(scope="session")
+def lab(
+    chromium: str, root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """JupyterLab as a newcomer has it: no settings, no trust, no history, no news."""
+    home = tmp_path_factory.mktemp("lab")
+    shutil.copytree(root / "lessons", home / "lessons")
+    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text(
+        json.dumps({"fetchNews": "false", "checkForUpdates": False})
+    )
+    answers = home / "answers.jsonl"
+    environment = os.environ | {
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+        "IPYTHONDIR": str(home / "ipython"),
+        "CKPTLAB_ANSWERS": str(answers),
+    }
+    port = _free_port()
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+        *(f"--ServerApp.port={port}", "--ServerApp.port_retries=0"),
+        *("--IdentityProvider.token=", f"--ServerApp.root_dir={home}"),
+    ]
+    log = home / "jupyterlab.log"
+    with log.open("w") as output:
+        server = subprocess.Popen(
+            command, env=environment, stdout=output, stderr=subprocess.STDOUT
+        )
+    try:
+        _wait_for(port, server, log)
+        yield Lab(f"http://127.0.0.1:{port}", home / "lessons", answers)
+    finally:
+        server.terminate()  # it shuts its kernels down first
+        try:
+            server.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+# Not for the session: while Playwright runs, no other test could use asyncio.
+@pytest.fixture(scope="module")
+def page(lab: Lab, chromium: str) -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=list(SWITCHES)
+        )
+        yield browser.new_page(viewport=WINDOW)
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def open_lesson(page: Page, lab: Lab) -> Callable[[str], LessonPage]:
+    return lambda name: LessonPage(page, lab, name)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Return once somebody listens at the port; fail with the server's own words."""
+    give_up = time.monotonic() + START_SECONDS
+    while time.monotonic() < give_up and server.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
