@@ -6,7 +6,7 @@ before. It knows nothing of tensors; `memory.profile` measures one from a model.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from math import isfinite
+from math import inf
 
 from ckptlab.errors import ChainError
 from ckptlab.units import format_bytes, format_seconds
@@ -26,8 +26,8 @@ class Stage:
             while the pass runs.
 
     Raises:
-        ChainError: a quantity is negative or not finite, or saved_bytes is less
-            than output_bytes.
+        ChainError: bytes are not a whole number from 0 up, seconds are negative or
+            not finite, or saved_bytes is less than output_bytes.
     """
 
     name: str
@@ -147,6 +147,11 @@ class Chain:
 
 
 def _check_quantity(name: str, value: object) -> None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not isfinite(value) or value < 0:  # type: ignore[arg-type,operator]
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if name.endswith("_bytes"):
+        if not is_whole or value < 0:  # type: ignore[operator]
+            raise ChainError(
+                f"{name} is {value!r}; it must be a whole number from 0 up"
+            )
+    elif not (is_whole or isinstance(value, float)) or not 0 <= value < inf:  # type: ignore[operator]
         raise ChainError(f"{name} is {value!r}; it must be a finite number from 0 up")

@@ -12,6 +12,7 @@ by its own inner plan, when the backward pass arrives.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Union
 
 from ckptlab.errors import PlanError
@@ -22,7 +23,7 @@ Item = Union[int, "Plan"]
 _TOKEN = re.compile(r"\s*(\d+|[()]|\S)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """A checked plan: every stage from the first to the last, once and in order.
 
@@ -50,10 +51,28 @@ class Plan:
             )
         return _parse(text)
 
+    @cached_property
+    def _text(self) -> str:
+        # no recursion, here and below: parentheses may nest as deep as there are stages
+        parts: list[str] = []
+        todo: list[Item | str] = list(reversed(self.items))
+        while todo:
+            item = todo.pop()
+            if isinstance(item, Plan):
+                parts.append(" (")
+                todo += [")", *reversed(item.items)]
+            else:
+                parts.append(item if isinstance(item, str) else f" {item}")
+        return "".join(parts).replace("( ", "(").lstrip()
+
     def __str__(self) -> str:
-        return " ".join(
-            str(item) if isinstance(item, int) else f"({item})" for item in self.items
-        )
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return self._text == other._text if isinstance(other, Plan) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
     def __repr__(self) -> str:
         return f"Plan({str(self)!r})"
@@ -76,11 +95,15 @@ class Plan:
 
 
 def _first(item: Item) -> int:
-    return item if isinstance(item, int) else _first(item.items[0])
+    while isinstance(item, Plan):
+        item = item.items[0]
+    return item
 
 
 def _last(item: Item) -> int:
-    return item if isinstance(item, int) else _last(item.items[-1])
+    while isinstance(item, Plan):
+        item = item.items[-1]
+    return item
 
 
 def _parse(text: str) -> Plan:

@@ -119,7 +119,7 @@ def replay(chain: Chain, plan: Plan) -> Ledger:
         player.forward(item, "forward")
     bytes_at_backward_start = player.live_bytes - chain.input_bytes
     player.start_backward()
-    player.backward(plan, is_end_live=True)
+    player.backward(plan)
     return Ledger(tuple(player.steps), bytes_at_backward_start, player.forward_runs)
 
 
@@ -147,26 +147,23 @@ class _Player:
         last = len(self.chain)
         self._note("gradient", last, self.chain.activation_bytes(last))  # rule 3
 
-    def backward(self, plan: Plan, *, is_end_live: bool) -> None:
-        """Backward of a plan's items; `is_end_live` tells whether its end was run."""
-        *before, end = plan.items
-        self._backward_item(end, is_live=is_end_live)
-        for item in reversed(before):
-            self._backward_item(item, is_live=True)
-
-    def _backward_item(self, item: Item, *, is_live: bool) -> None:
-        if isinstance(item, int):
-            self._run_backward(item)
-            return
-        if is_live:
-            last = item.stages[-1]
-            self._drop("discard", last, self.chain.activation_bytes(last))  # rule 5
-        *before, end = item.items
-        for inner in before:
-            self.forward(inner, "recompute")
-        if isinstance(end, int):  # rule 6
-            self.forward(end, "recompute")
-        self.backward(item, is_end_live=False)
+    def backward(self, plan: Plan) -> None:
+        # items still to run backward, the next one on top, and whether each was run
+        todo = [(item, True) for item in plan.items]
+        while todo:
+            item, is_live = todo.pop()
+            if isinstance(item, int):
+                self._run_backward(item)
+                continue
+            if is_live:
+                last = item.stages[-1]
+                self._drop("discard", last, self.chain.activation_bytes(last))  # rule 5
+            *before, end = item.items
+            for inner in before:
+                self.forward(inner, "recompute")
+            if isinstance(end, int):  # rule 6
+                self.forward(end, "recompute")
+            todo += [*((inner, True) for inner in before), (end, False)]
 
     def _run_forward(self, number: int, action: Action, kept_bytes: int) -> None:
         stage = self.chain.stages[number - 1]

@@ -1,5 +1,6 @@
 """Chains and plans for the planning tests: all plans of a size, random chains."""
 
+import random
 from functools import cache
 
 from hypothesis import strategies as st
@@ -33,6 +34,26 @@ def _insides(first: int, end: int) -> list[tuple[Item, ...]]:
 
 def all_plans(n_stages: int) -> list[Plan]:
     return [Plan(items) for items in _all_items(1, n_stages + 1)]
+
+
+def random_chain(n_stages: int, seed: int, *, largest: int = 5) -> Chain:
+    """Unlike stages of whole bytes and seconds, up to about `largest` bytes each."""
+    chance = random.Random(f"{n_stages}/{seed}")
+    stages = []
+    for number in range(n_stages):
+        output_bytes = chance.randint(1, largest)
+        stages.append(
+            Stage(
+                f"s{number}",
+                output_bytes,
+                output_bytes + chance.randint(0, largest),
+                chance.randint(1, 5),
+                chance.randint(1, 9),
+                chance.randint(0, 4 * largest),
+                chance.randint(0, largest),
+            )
+        )
+    return Chain(stages, input_bytes=chance.randint(0, largest))
 
 
 small = st.integers(0, 5)

@@ -21,8 +21,14 @@ def test_impossible_quantity_is_told_with_stage_key_and_value(
     }
     with pytest.raises(ChainError) as caught:
         Stage("attention", **{**values, key: wrong})  # type: ignore[arg-type]
-    for part in ("'attention'", key, repr(wrong), "finite number from 0 up"):
+    kind = "whole" if key.endswith("bytes") else "finite"
+    for part in ("'attention'", key, repr(wrong), f"{kind} number from 0 up"):
         assert part in str(caught.value)
+
+
+def test_part_of_a_byte_is_refused() -> None:
+    with pytest.raises(ChainError, match=r"output_bytes is 1\.5; it must be a whole"):
+        Stage("a", 1.5, 2, 1, 1)  # type: ignore[arg-type]
 
 
 def test_saved_bytes_include_the_output() -> None:
