@@ -29,7 +29,7 @@ bytes and times. Ours follows theirs, by number (the code refers back to these):
 4. Of runs longer than `width` stages only those count that have at most `width`
    blocks (see `planning.runs`); a block that is bare is bare as one.
 
-Short chains of few units are solved exactly. Of the others, up to 64 stages have every
+Short chains of few units are solved exactly. Of the others, up to 80 stages have every
 run, and of longer ones those that repeat: their smallest budget is exact, and on random
 unlike stages no budget lost 0.5 % of the seconds that were possible with 0.5 % less
 memory. Longer chains lose a little more by rule 4: 120 unlike stages 0.9 % in the
