@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ckptlab.errors import BudgetTooSmall as BudgetTooSmall
     from ckptlab.errors import CkptlabError as CkptlabError
     from ckptlab.errors import PlanError as PlanError
+    from ckptlab.memory.fake import without_memory as without_memory
+    from ckptlab.memory.limit import memory_limit as memory_limit
     from ckptlab.memory.saved import saved_tensors as saved_tensors
     from ckptlab.memory.storage import count_bytes as count_bytes
     from ckptlab.memory.storage import parameter_bytes as parameter_bytes
@@ -50,6 +52,7 @@ _HOMES = {
     "explore_weights_and_activations": "course.explorers",
     "format_bytes": "units",
     "lesson": "course.notebook",
+    "memory_limit": "memory.limit",
     "pareto": "planning.planners",
     "parameter_bytes": "memory.storage",
     "plan_every": "planning.planners",
@@ -63,6 +66,7 @@ _HOMES = {
     "replay": "planning.replay",
     "reveal": "course.quiz",
     "saved_tensors": "memory.saved",
+    "without_memory": "memory.fake",
 }
 
 __all__ = ["models", *_HOMES]
