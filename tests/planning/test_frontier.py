@@ -135,6 +135,47 @@ def test_equal_blocks_are_solved_once() -> None:
     assert alike.n_rows < unlike.n_rows / 4
 
 
+@given(st.lists(st.sampled_from("aab"), min_size=9, max_size=40))
+def test_runs_share_a_row_just_when_their_stages_are_equal(names: list[str]) -> None:
+    kinds = {"a": (1, 2), "b": (3, 5)}
+    stages = [Stage(name, *kinds[name], 1, 2) for name in names]
+    layout = frontier.Layout(Chain(stages, input_bytes=7), 4)
+    # what a stage costs depends on the bytes of its input too
+    costs = list(zip(names, [*"c", *names], strict=False))
+    contents: dict[int, set[tuple[object, ...]]] = {}
+    for level in range(len(layout.levels)):
+        n_starts, n_sizes = layout.rows[level].shape
+        for start in range(n_starts - 1):
+            for size in range(1, min(n_sizes - 1, n_starts - 1 - start) + 1):
+                run = frontier.Run(level, start, size)
+                content = tuple(costs[start << level : (start + size) << level])
+                # in blocks cut at other places, equal stages are not an equal run
+                level_of_row = layout.finest(run).level
+                row = layout.row(run)
+                contents.setdefault(row, set()).add((level_of_row, *content))
+    assert all(len(found) == 1 for found in contents.values())
+    assert len(set.union(*contents.values())) == len(contents) == layout.n_rows - 1
+
+
+def test_block_costs_what_its_stages_cost_one_after_the_other() -> None:
+    stages = frontier.Layout(random_chain(23, 0), 32).levels[0]
+    starts = np.arange(0, 23, 4)
+    blocks = stages.joined(starts)
+    for number, start in enumerate(starts):
+        size = min(4, 23 - start)
+        peak_bytes, seconds = stages.runs_from(np.array([start]), size)
+        assert blocks.first_peak_bytes[number] == peak_bytes[0, -1]
+        assert blocks.run_seconds[number] == seconds[0, -1]
+        kept_bytes, forward, backward = 0.0, 0.0, 0.0
+        for stage in range(start, start + size):
+            forward = max(forward, kept_bytes + stages.forward_peak_bytes[stage])
+            backward = max(backward, kept_bytes + stages.backward_peak_bytes[stage])
+            kept_bytes += stages.keep_bytes[stage]
+        assert blocks.keep_bytes[number] == kept_bytes
+        assert blocks.forward_peak_bytes[number] == forward
+        assert blocks.backward_peak_bytes[number] == backward
+
+
 def test_runs_differ_by_what_comes_before_them() -> None:
     # the gradient of a run's input belongs to its first backward pass
     small, large = (Stage("s", size, 50, 1, 2) for size in (1, 40))
