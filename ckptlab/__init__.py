@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ckptlab.errors import BudgetTooSmall as BudgetTooSmall
     from ckptlab.errors import CkptlabError as CkptlabError
     from ckptlab.errors import PlanError as PlanError
+    from ckptlab.memory.fake import one_rank_of as one_rank_of
     from ckptlab.memory.fake import without_memory as without_memory
     from ckptlab.memory.limit import memory_limit as memory_limit
     from ckptlab.memory.saved import saved_tensors as saved_tensors
@@ -53,6 +54,7 @@ _HOMES = {
     "format_bytes": "units",
     "lesson": "course.notebook",
     "memory_limit": "memory.limit",
+    "one_rank_of": "memory.fake",
     "pareto": "planning.planners",
     "parameter_bytes": "memory.storage",
     "plan_every": "planning.planners",

@@ -3,6 +3,7 @@
     CkptlabError
     ├── UnitError               a quantity that cannot be read       -> write it anew
     ├── ModelError              not a model that can be measured     -> pass a module
+    ├── RankError               not a rank that can be played        -> leave the group
     ├── QuestionError           a question bank with a fault         -> mend the bank
     ├── UnknownQuestionError    no such question or lesson           -> correct the name
     ├── AnswerError             an answer that cannot be graded      -> answer anew
@@ -26,6 +27,10 @@ class UnitError(CkptlabError, ValueError):
 
 class ModelError(CkptlabError, TypeError):
     """Something that is not a model which can be measured."""
+
+
+class RankError(CkptlabError, ValueError):
+    """A number of ranks, or a moment, at which none of them can be played."""
 
 
 class QuestionError(CkptlabError, ValueError):

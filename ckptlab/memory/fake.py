@@ -1,15 +1,23 @@
-"""Run a model without its memory.
+"""Run a model without its memory; run one rank of many without the others.
 
 Fake tensors have shapes, dtypes and devices and no data; PyTorch works out what an
 operation would return without running it. So bytes can be counted exactly for models
 that fit nowhere. Values are unknown: code that looks at one (an `if` on a tensor, an
 `.item()`) raises.
+
+A fake process group answers every collective at once and moves nothing, so one process
+sees what a rank of a parallel model holds. Results of collectives are meaningless then.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from ckptlab.errors import RankError
 
 
 @contextmanager
@@ -29,3 +37,39 @@ def without_memory() -> Iterator[None]:
     """
     with FakeTensorMode(allow_non_fake_inputs=True):
         yield
+
+
+@contextmanager
+def one_rank_of(n_ranks: int) -> Iterator[DeviceMesh]:
+    """Be rank 0 of so many, with no other process needed.
+
+    Args:
+        n_ranks: at least 1; the mesh has one dimension of that size.
+
+    Raises:
+        RankError: n_ranks is not a whole number from 1 up, or this process belongs to
+            a process group already.
+
+    Example:
+        >>> import torch
+        >>> from torch.distributed.tensor.parallel import (
+        ...     ColwiseParallel, parallelize_module)
+        >>> with one_rank_of(8) as mesh:
+        ...     layer = torch.nn.Linear(16, 64)
+        ...     layer = parallelize_module(layer, mesh, ColwiseParallel())
+        ...     layer.weight.to_local().shape
+        torch.Size([8, 16])
+    """
+    if not isinstance(n_ranks, int) or isinstance(n_ranks, bool) or n_ranks < 1:
+        raise RankError(f"n_ranks is {n_ranks!r}; be one rank of 1, 2, 3… of them")
+    if dist.is_initialized():
+        raise RankError(
+            f"this process is rank {dist.get_rank()} of {dist.get_world_size()} "
+            "already; leave that process group first (torch.distributed."
+            "destroy_process_group), or start a new process"
+        )
+    dist.init_process_group("fake", rank=0, world_size=n_ranks, store=FakeStore())
+    try:
+        yield init_device_mesh("cpu", (n_ranks,))
+    finally:
+        dist.destroy_process_group()

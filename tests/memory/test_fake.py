@@ -1,12 +1,21 @@
 """Models without their memory: built, run, probed, and no data allocated."""
 
+from contextlib import nullcontext
+
 import psutil
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
 
 from ckptlab import models
-from ckptlab.memory.fake import without_memory
+from ckptlab.errors import RankError
+from ckptlab.memory.fake import one_rank_of, without_memory
 from ckptlab.memory.saved import saved_tensors
 from ckptlab.memory.storage import count_bytes, parameter_bytes
 
@@ -65,3 +74,54 @@ def test_contexts_nest_and_end_with_an_error_too() -> None:
         raise ZeroDivisionError
     assert torch.ones(2).sum().item() == 2
     assert torch.utils._python_dispatch._len_torch_dispatch_stack() == 0
+
+
+# -- one rank of many -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fake", [True, False])
+@pytest.mark.parametrize("n_ranks", [1, 2, 8])
+def test_rank_holds_its_share_of_a_parallel_model(n_ranks: int, fake: bool) -> None:
+    width = 64
+    with one_rank_of(n_ranks) as mesh, without_memory() if fake else nullcontext():
+        model = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width)
+        )
+        plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+        model = parallelize_module(model, mesh, plan)
+        with saved_tensors(model) as saved:
+            loss = model(torch.randn(32, width)).sum()
+        loss.backward()
+    assert mesh.size() == n_ranks
+    # of both weights and the first bias a share, the second bias whole
+    shares = (2 * 4 * width * width + 4 * width) // n_ranks + width
+    assert parameter_bytes(model) == 4 * shares
+    # the hidden activation, once: ReLU keeps its output, the next layer its input
+    assert saved.total_bytes == 4 * 32 * 4 * width // n_ranks
+    assert saved.input_bytes == 4 * 32 * width
+
+
+def test_process_group_is_gone_afterwards_and_after_an_error() -> None:
+    with one_rank_of(4) as mesh:
+        assert (dist.get_rank(), dist.get_world_size()) == (0, 4)
+        assert mesh.shape == (4,)
+    assert not dist.is_initialized()
+    with pytest.raises(ZeroDivisionError), one_rank_of(2):
+        raise ZeroDivisionError
+    assert not dist.is_initialized()
+
+
+@pytest.mark.parametrize("n_ranks", [0, -1, 1.5, "8", None, True])
+def test_impossible_number_of_ranks_is_refused(n_ranks: object) -> None:
+    with (
+        pytest.raises(RankError, match=r"n_ranks is .*; be one rank of 1"),
+        one_rank_of(n_ranks),  # type: ignore[arg-type]
+    ):
+        pass
+
+
+def test_process_that_has_a_rank_is_refused_and_keeps_it() -> None:
+    with one_rank_of(4):
+        with pytest.raises(RankError, match="is rank 0 of 4 already"), one_rank_of(2):
+            pass
+        assert dist.get_world_size() == 4
