@@ -8,15 +8,13 @@ too; threads of others do not.
 Left out: what an operation holds while it runs and gives back before it ends.
 """
 
-from collections.abc import Iterator
 from typing import Any
 from weakref import ref
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from ckptlab.memory.storage import storages
+from ckptlab.memory.storage import storages_in
 
 
 class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -53,7 +51,7 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def count(self, tree: Any) -> int:
         """Take in the storages of some tensors; the bytes that are new."""
         before = self.live_bytes
-        for storage in _storages_in(tree):
+        for storage in storages_in(tree):
             known = self._live.get(id(storage))
             if known is None:
                 known = self._live[id(storage)] = _LiveStorage(storage, self._forget)
@@ -79,9 +77,3 @@ class _LiveStorage(ref[torch.UntypedStorage]):
         self = super().__new__(cls, storage, on_end)
         self.key, self.n_bytes = id(storage), 0
         return self
-
-
-def _storages_in(tree: Any) -> Iterator[torch.UntypedStorage]:
-    for leaf in tree_leaves(tree):
-        if isinstance(leaf, torch.Tensor):
-            yield from storages(leaf)

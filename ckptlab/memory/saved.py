@@ -32,11 +32,10 @@ from typing import Any, Literal
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from ckptlab.errors import ModelError
-from ckptlab.memory.storage import require_module, storages
+from ckptlab.memory.storage import require_module, storages, storages_in
 from ckptlab.units import format_bytes
 
 Role = Literal["input", "output", "inside", "unknown"]
@@ -243,7 +242,8 @@ class _Functions(TorchFunctionMode):
         finally:
             self.operation = UNKNOWN
         if self.fresh:
-            outputs, inputs = _storages_in(result), _storages_in((args, kwargs))
+            outputs = {id(storage) for storage in storages_in(result)}
+            inputs = {id(storage) for storage in storages_in((args, kwargs))}
             for entry, storage in self.fresh:
                 is_output, is_input = id(storage) in outputs, id(storage) in inputs
                 entry.role = (
@@ -350,11 +350,10 @@ class _Probe:
         if threading.get_ident() != self._thread:
             return
         self._mark_weights()  # again: lazy and swapped-in parameters exist only now
-        for tensor in _tensors_in((args, kwargs)):
-            for storage in storages(tensor):
-                self._kinds.setdefault(storage, "input")
-                if storage in self._entries and self._kinds[storage] == "input":
-                    self._entries[storage].is_input = True
+        for storage in storages_in((args, kwargs)):
+            self._kinds.setdefault(storage, "input")
+            if storage in self._entries and self._kinds[storage] == "input":
+                self._entries[storage].is_input = True
 
     def _mark_weights(self) -> None:
         for model in self._models:
@@ -367,14 +366,6 @@ class _Probe:
 def _is_view_of_parameter(tensor: torch.Tensor) -> bool:
     base = tensor if tensor._base is None else tensor._base
     return isinstance(base, torch.nn.Parameter)
-
-
-def _tensors_in(tree: Any) -> Iterator[torch.Tensor]:
-    return (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
-
-
-def _storages_in(tree: Any) -> set[int]:
-    return {id(storage) for tensor in _tensors_in(tree) for storage in storages(tensor)}
 
 
 def _sum_bytes(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:

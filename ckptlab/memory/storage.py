@@ -7,10 +7,12 @@ as it lives, so it serves as the key of a weak table (`torch.utils.weak`).
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.utils._pytree import tree_leaves
 
 from ckptlab.errors import ModelError
 
@@ -41,6 +43,13 @@ def storages(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
             yield from storages(getattr(tensor, part)())
     else:
         yield tensor.untyped_storage()
+
+
+def storages_in(tree: Any) -> Iterator[torch.UntypedStorage]:
+    """The storages of all tensors in nested containers; one may come several times."""
+    for leaf in tree_leaves(tree):
+        if isinstance(leaf, torch.Tensor):
+            yield from storages(leaf)
 
 
 def count_bytes(tensors: Iterable[torch.Tensor]) -> int:

@@ -378,9 +378,5 @@ def _unit_and_span(chain: Chain) -> tuple[int, int]:
     for stage in chain.stages:
         amounts += [stage.output_bytes, stage.saved_bytes]
         amounts += [stage.forward_extra_bytes, stage.backward_extra_bytes]
-    largest = max(
-        max(stage.forward_extra_bytes, stage.backward_extra_bytes)
-        for stage in chain.stages
-    )
     saved = sum(stage.saved_bytes for stage in chain.stages)
-    return reduce(gcd, amounts) or 1, saved + 3 * max(amounts) + largest
+    return reduce(gcd, amounts) or 1, saved + 4 * max(amounts)

@@ -72,7 +72,6 @@ class Blocks(NamedTuple):
         ends = np.append(starts[1:], len(self.keep_bytes))
         kept_before = np.cumsum(self.keep_bytes) - self.keep_bytes
         at_start = kept_before[starts]
-        next_peaks = np.maximum.reduceat(self.next_peak_bytes, starts)
         # the block's first stage has no input of the run's own
         later = self.next_peak_bytes.copy()
         later[starts] = self.first_peak_bytes[starts]
@@ -85,7 +84,7 @@ class Blocks(NamedTuple):
             - at_start,
             np.add.reduceat(self.seconds, starts),
             np.maximum.reduceat(later, starts),
-            next_peaks,
+            np.maximum.reduceat(self.next_peak_bytes, starts),
             np.add.reduceat(self.run_seconds, starts),
         )
 
@@ -147,9 +146,14 @@ class Layout:
         """The same run in blocks of the level where it is solved."""
         level, start, n_blocks = run
         while level > 0 and 2 * n_blocks <= self.width:
-            end = min(2 * (start + n_blocks), self.n_blocks(level - 1))
-            level, start, n_blocks = level - 1, 2 * start, end - 2 * start
+            n_blocks = int(self._n_halves(level, np.array(start), n_blocks))
+            level, start = level - 1, 2 * start
         return Run(level, start, n_blocks)
+
+    def _n_halves(self, level: int, starts: Integers, n_blocks: int) -> Integers:
+        """How many blocks runs have a level below, where they begin at 2 * starts."""
+        ends = np.minimum(2 * (starts + n_blocks), self.n_blocks(level - 1))
+        return ends - 2 * starts
 
     def _lay_out(self, level: int) -> None:
         n_starts = self.n_blocks(level)
@@ -159,9 +163,8 @@ class Layout:
         for n_blocks in range(1, most_blocks + 1):
             starts = np.arange(n_starts - n_blocks + 1)
             if level and 2 * n_blocks <= self.width:  # solved a level below
-                ends = np.minimum(2 * (starts + n_blocks), self.n_blocks(level - 1))
-                finer = self.rows[level - 1][2 * starts, ends - 2 * starts]
-                rows[starts, n_blocks] = finer
+                n_halves = self._n_halves(level, starts, n_blocks)
+                rows[starts, n_blocks] = self.rows[level - 1][2 * starts, n_halves]
                 continue
             firsts, classes = self._classes.of(
                 starts << level, (starts + n_blocks) << level
