@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ckptlab.memory.saved import saved_tensors as saved_tensors
     from ckptlab.memory.storage import count_bytes as count_bytes
     from ckptlab.memory.storage import parameter_bytes as parameter_bytes
+    from ckptlab.memory.timeline import memory_timeline as memory_timeline
     from ckptlab.planning.chain import Chain as Chain
     from ckptlab.planning.chain import Stage as Stage
     from ckptlab.planning.plan import Plan as Plan
@@ -54,6 +55,7 @@ _HOMES = {
     "format_bytes": "units",
     "lesson": "course.notebook",
     "memory_limit": "memory.limit",
+    "memory_timeline": "memory.timeline",
     "one_rank_of": "memory.fake",
     "pareto": "planning.planners",
     "parameter_bytes": "memory.storage",

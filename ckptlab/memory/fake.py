@@ -11,6 +11,7 @@ sees what a rank of a parallel model holds. Results of collectives are meaningle
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -26,6 +27,7 @@ def without_memory() -> Iterator[None]:
 
     A model built inside and its inputs, gradients and optimizer state are fake.
     A tensor made outside may be used inside: it is taken for a fake one of its shape.
+    What one context made, another can use.
 
     Example:
         >>> import torch
@@ -35,8 +37,14 @@ def without_memory() -> Iterator[None]:
         >>> format_bytes(parameter_bytes(model))
         '3.64 TiB'
     """
-    with FakeTensorMode(allow_non_fake_inputs=True):
+    with _fake_mode():
         yield
+
+
+@cache
+def _fake_mode() -> FakeTensorMode:
+    """One for all contexts, for a fake tensor is at home in the mode that made it."""
+    return FakeTensorMode(allow_non_fake_inputs=True)
 
 
 @contextmanager

@@ -1,11 +1,13 @@
 """Which storages are live: every operation is seen, and every storage's end.
 
 A dispatch mode sees each operation below autograd, forward and backward. A storage
-that an operation makes or uses is live from then on until it is freed, which a
-weak reference to its Python object tells. Threads that autograd starts see the mode
-too; threads of others do not.
+is live from the operation that makes it, or, if no operation inside the mode made
+it, from the first that uses it; until it is freed, which a weak reference to its
+Python object tells. Threads that autograd starts see the mode too; threads of others
+do not.
 
-Left out: what an operation holds while it runs and gives back before it ends.
+Left out: what a kernel holds while it runs and gives back before it ends, and the
+Python numbers in an operation, which PyTorch wraps in tensors of eight bytes.
 """
 
 from typing import Any
@@ -14,26 +16,42 @@ from weakref import ref
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ckptlab.memory.storage import storages_in
+from ckptlab.memory.storage import storages, tensors_in
+
+_LIFT = torch.ops.aten.lift_fresh.default  # how the data of torch.tensor() comes in
+_DEVICE_OF = torch.ops.prim.device.default  # a question to a fake tensor, no operation
 
 
 class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Live bytes of what the operations inside the mode make and use.
 
-    A subclass says what follows from it, in `on_operation`.
+    A subclass says what follows from it, in `on_operation` and `on_record`.
 
     Attributes:
-        live_bytes: now.
+        n_operations: seen so far.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.live_bytes = 0
+        self.n_operations = 0
+        self._live_bytes = 0
         # by identity, which no other storage has while this one lives
-        self._live: dict[int, _LiveStorage] = {}
+        self._live: dict[int, StorageRecord] = {}
+        # weak references call nothing but this list's append: an interrupt that
+        # came while Python code ran there would be lost
+        self._freed: list[StorageRecord] = []
+
+    @property
+    def live_bytes(self) -> int:
+        """Now."""
+        self._take_out_freed()
+        return self._live_bytes
 
     def on_operation(self, func: Any, made_bytes: int) -> None:
         """What follows when an operation has made storages of that many bytes."""
+
+    def on_record(self, record: "StorageRecord") -> None:
+        """What follows when a storage begins to count."""
 
     def __torch_dispatch__(
         self,
@@ -42,38 +60,133 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: Any = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        self.count((args, kwargs))
         result = func(*args, **(kwargs or {}))
-        # arguments again, for an operation may resize one
-        self.on_operation(func, self.count((result, args, kwargs)))
+        if func is _DEVICE_OF:
+            return result
+        self._take_out_freed()
+        self.n_operations += 1
+        given = (args, kwargs) if kwargs else args
+        made_bytes = self.count(given, is_made=func is _LIFT)
+        if getattr(func, "is_view", False):
+            self._leave_out(result)
+        else:
+            made_bytes += self.count(result, is_made=True)
+        self.on_operation(func, made_bytes)
         return result
 
-    def count(self, tree: Any) -> int:
-        """Take in the storages of some tensors; the bytes that are new."""
-        before = self.live_bytes
-        for storage in storages_in(tree):
-            known = self._live.get(id(storage))
-            if known is None:
-                known = self._live[id(storage)] = _LiveStorage(storage, self._forget)
-            n_bytes = storage.nbytes()
-            self.live_bytes += n_bytes - known.n_bytes
-            known.n_bytes = n_bytes
-        return self.live_bytes - before
+    def count(self, tree: Any, *, is_made: bool = False) -> int:
+        """Take in the storages of some tensors; how many bytes the operation made.
 
-    def _forget(self, freed: "_LiveStorage") -> None:
-        del self._live[freed.key]
-        self.live_bytes -= freed.n_bytes
+        Args:
+            is_made: the operation made the storages that are new.
+        """
+        made_bytes, known = 0, self._live
+        for tensor in tensors_in(tree):
+            for storage in storages(tensor):
+                record = known.get(id(storage))
+                # the usual case is written out, for this runs at every operation
+                if (
+                    record is None
+                    or record() is not storage
+                    or record.bytes != storage.nbytes()
+                ):
+                    before_bytes = self._live_bytes
+                    record = self.record(storage, tensor, is_made=is_made)
+                    if record.is_made:
+                        made_bytes += self._live_bytes - before_bytes
+                record.last_used = self.n_operations
+        return made_bytes
+
+    def record(
+        self,
+        storage: torch.UntypedStorage,
+        tensor: torch.Tensor,
+        *,
+        is_made: bool = False,
+    ) -> "StorageRecord":
+        """The record of a storage, new if it has none; a resized one gets a new one."""
+        record = self._live.get(id(storage))
+        if record is None or record() is not storage:
+            record = self._begin(storage, tensor, is_made)
+        elif record.bytes != storage.nbytes():
+            self._end(record)
+            record = self._begin(storage, tensor, True)
+        return record
+
+    def _begin(
+        self, storage: torch.UntypedStorage, tensor: torch.Tensor, is_made: bool
+    ) -> "StorageRecord":
+        record = StorageRecord(storage, self._freed.append)
+        record.shape, record.dtype = tensor.shape, tensor.dtype
+        record.device = tensor.device
+        record.is_made, record.made = is_made, self.n_operations
+        record.last_used = self.n_operations
+        self._live[record.key] = record
+        self._live_bytes += record.bytes
+        self.on_record(record)
+        return record
+
+    def _leave_out(self, views: Any) -> None:
+        """A fake view of a real tensor has a storage of its own, already counted."""
+        for tensor in tensors_in(views):
+            for storage in storages(tensor):
+                record = self._live.get(id(storage))
+                if record is None or record() is not storage:
+                    twin = StorageRecord(storage, self._freed.append)
+                    twin.is_made, twin.freed = True, 0
+                    self._live[twin.key] = twin
+
+    def _end(self, record: "StorageRecord") -> None:
+        if self._live.get(record.key) is record:
+            del self._live[record.key]
+        if record.freed is None:
+            record.freed = self.n_operations + 1
+            self._live_bytes -= record.bytes
+
+    def _take_out_freed(self) -> None:
+        while self._freed:
+            self._end(self._freed.pop())
 
 
-class _LiveStorage(ref[torch.UntypedStorage]):
-    """A storage on record, which is not kept alive by that."""
+class StorageRecord(ref[torch.UntypedStorage]):
+    """A storage on record, which is not kept alive by that.
 
-    __slots__ = ("key", "n_bytes")
+    Attributes:
+        bytes: its size.
+        shape, dtype, device: of the first tensor seen with it.
+        is_made: an operation inside the mode made it.
+        made: number of the operation that made it, or else used it first.
+        last_used: number of the last operation so far that took or gave it.
+        freed: number of the first operation that came too late for it; None while
+            it lives.
+        owner: whose it is, for a subclass that wants to know.
+    """
 
+    __slots__ = (
+        "bytes",
+        "device",
+        "dtype",
+        "freed",
+        "is_made",
+        "key",
+        "last_used",
+        "made",
+        "owner",
+        "shape",
+    )
+
+    bytes: int
+    shape: torch.Size
+    dtype: torch.dtype
+    device: torch.device
+    is_made: bool
+    made: int
+    last_used: int
+    freed: int | None
+    owner: Any
     key: int
-    n_bytes: int
 
-    def __new__(cls, storage: torch.UntypedStorage, on_end: Any) -> "_LiveStorage":
-        self = super().__new__(cls, storage, on_end)
-        self.key, self.n_bytes = id(storage), 0
-        return self
+    def __init__(self, storage: torch.UntypedStorage, on_end: Any) -> None:
+        super().__init__(storage, on_end)  # type: ignore[call-arg]
+        self.key, self.bytes = id(storage), storage.nbytes()
+        self.freed = self.owner = None

@@ -25,7 +25,7 @@ probe is too.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -35,7 +35,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from ckptlab.errors import ModelError
-from ckptlab.memory.storage import require_module, storages, storages_in
+from ckptlab.memory.running import RunningModules
+from ckptlab.memory.storage import require_module, storages, storages_in, sum_bytes
 from ckptlab.units import format_bytes
 
 Role = Literal["input", "output", "inside", "unknown"]
@@ -106,11 +107,11 @@ class SavedTensors:
 
     def by_module(self) -> dict[str, int]:
         """Bytes of activations by the module that saved them, largest first."""
-        return _sum_bytes((tensor.module, tensor.bytes) for tensor in self.tensors)
+        return sum_bytes((tensor.module, tensor.bytes) for tensor in self.tensors)
 
     def by_operation(self) -> dict[str, int]:
         """Bytes of activations by the operation that saved them, largest first."""
-        return _sum_bytes((tensor.operation, tensor.bytes) for tensor in self.tensors)
+        return sum_bytes((tensor.operation, tensor.bytes) for tensor in self.tensors)
 
     def __repr__(self) -> str:
         return (
@@ -261,7 +262,7 @@ class _Probe:
         self.functions = _Functions()
         self._models = [require_module(model) for model in models]
         self._thread = threading.get_ident()
-        self._running: list[str] = []
+        self._running = RunningModules()
         # storage -> its entry, and storage -> "weight" or "input"; both forget the dead
         self._entries: MutableMapping[Storage, _Entry] = WeakIdKeyDictionary()
         self._kinds: MutableMapping[Storage, str] = WeakIdKeyDictionary()
@@ -302,8 +303,9 @@ class _Probe:
     def _keep(self, storage: Storage, tensor: torch.Tensor) -> _Entry:
         entry = self._entries.get(storage)
         if entry is None:
-            module = self._running[-1] if self._running else ""
-            entry = _Entry(storage.nbytes(), tensor, module, self.functions.operation)
+            entry = _Entry(
+                storage.nbytes(), tensor, self._running.name, self.functions.operation
+            )
             entry.is_input = self._kinds.get(storage) == "input"
             self._entries[storage] = entry
             self.functions.fresh.append((entry, storage))
@@ -324,25 +326,9 @@ class _Probe:
                     "nn.Sequential"
                 )
             prefix = f"{number}:" if len(self._models) > 1 else ""
-            for name, module in model.named_modules():
-                if not isinstance(module, torch.jit.ScriptModule):
-                    self._watch_module(module, prefix + name, stack)
+            self._running.watch(model, stack, prefix)
             hook = model.register_forward_pre_hook(self._enter_model, with_kwargs=True)
             stack.callback(hook.remove)
-
-    def _watch_module(
-        self, module: torch.nn.Module, name: str, stack: ExitStack
-    ) -> None:
-        def enter(module: torch.nn.Module, args: Any) -> None:
-            if threading.get_ident() == self._thread:
-                self._running.append(name)
-
-        def leave(module: torch.nn.Module, args: Any, output: Any) -> None:
-            if threading.get_ident() == self._thread and self._running:
-                self._running.pop()
-
-        stack.callback(module.register_forward_pre_hook(enter, prepend=True).remove)
-        stack.callback(module.register_forward_hook(leave, always_call=True).remove)
 
     def _enter_model(
         self, module: torch.nn.Module, args: Any, kwargs: dict[str, Any]
@@ -366,10 +352,3 @@ class _Probe:
 def _is_view_of_parameter(tensor: torch.Tensor) -> bool:
     base = tensor if tensor._base is None else tensor._base
     return isinstance(base, torch.nn.Parameter)
-
-
-def _sum_bytes(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for name, n_bytes in pairs:
-        sums[name] = sums.get(name, 0) + n_bytes
-    return dict(sorted(sums.items(), key=lambda item: -item[1]))

@@ -24,13 +24,22 @@ _SPARSE_PARTS = {
     torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
 }
 
+_PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
+_SCALARS = (int, float, str, type(None))  # what operations take besides tensors
 
-def storages(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
+
+def storages(tensor: torch.Tensor) -> Iterable[torch.UntypedStorage]:
     """The storages that hold a tensor's bytes.
 
     Almost always one. Wrapper subclasses (DTensor, jagged tensors) and sparse
     tensors hold theirs in inner tensors; a lazy parameter has none yet.
     """
+    if type(tensor) in _PLAIN_TYPES and tensor.layout is torch.strided:
+        return (tensor.untyped_storage(),)
+    return _inner_storages(tensor)
+
+
+def _inner_storages(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
     if is_lazy(tensor):
         return
     if is_traceable_wrapper_subclass(tensor):
@@ -45,11 +54,26 @@ def storages(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
         yield tensor.untyped_storage()
 
 
+def tensors_in(tree: Any) -> list[torch.Tensor]:
+    """The tensors in nested containers; one may come several times."""
+    if isinstance(tree, torch.Tensor):
+        return [tree]
+    found: list[torch.Tensor] = []
+    if isinstance(tree, (tuple, list)):
+        for item in tree:
+            if isinstance(item, torch.Tensor):
+                found.append(item)
+            elif not isinstance(item, _SCALARS):
+                found += tensors_in(item)
+    elif not isinstance(tree, _SCALARS):
+        found += [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+    return found
+
+
 def storages_in(tree: Any) -> Iterator[torch.UntypedStorage]:
     """The storages of all tensors in nested containers; one may come several times."""
-    for leaf in tree_leaves(tree):
-        if isinstance(leaf, torch.Tensor):
-            yield from storages(leaf)
+    for tensor in tensors_in(tree):
+        yield from storages(tensor)
 
 
 def count_bytes(tensors: Iterable[torch.Tensor]) -> int:
@@ -64,6 +88,14 @@ def count_bytes(tensors: Iterable[torch.Tensor]) -> int:
         id(storage): storage for tensor in tensors for storage in storages(tensor)
     }
     return sum(storage.nbytes() for storage in unique.values())
+
+
+def sum_bytes(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Bytes by name, largest first, from pairs in which a name may come again."""
+    sums: dict[str, int] = {}
+    for name, n_bytes in pairs:
+        sums[name] = sums.get(name, 0) + n_bytes
+    return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
 def parameter_bytes(model: torch.nn.Module) -> int:
