@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ckptlab.memory.fake import one_rank_of as one_rank_of
     from ckptlab.memory.fake import without_memory as without_memory
     from ckptlab.memory.limit import memory_limit as memory_limit
+    from ckptlab.memory.profile import profile_chain as profile_chain
     from ckptlab.memory.saved import saved_tensors as saved_tensors
     from ckptlab.memory.storage import count_bytes as count_bytes
     from ckptlab.memory.storage import parameter_bytes as parameter_bytes
@@ -66,6 +67,7 @@ _HOMES = {
     "plot_growth_with_batch": "course.figures",
     "plot_weights_and_activations": "course.figures",
     "predict": "course.quiz",
+    "profile_chain": "memory.profile",
     "progress": "course.quiz",
     "replay": "planning.replay",
     "reveal": "course.quiz",

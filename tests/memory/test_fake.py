@@ -1,5 +1,7 @@
 """Models without their memory: built, run, probed, and no data allocated."""
 
+import subprocess
+import sys
 from contextlib import nullcontext
 
 import psutil
@@ -58,6 +60,35 @@ def test_probe_finds_the_same_on_fake_tensors_as_on_real_ones(train: bool) -> No
         fake = measure()
     assert fake == real
     assert fake[0] > 0
+
+
+def test_model_of_a_trillion_parameters_is_counted_in_a_gigabyte() -> None:
+    """Korthikanti et al. 2022, Table 3: 160 heads, hidden 25600, 128 layers."""
+    code = """
+import time, torch
+from ckptlab import models, parameter_bytes, saved_tensors, without_memory
+from tests.benchmarks.giants import resident_peak_bytes
+torch.set_default_dtype(torch.bfloat16)
+start = time.perf_counter()
+with without_memory():
+    model = models.GPT(
+        heads=160, hidden=25600, layers=128, sequence=2048, vocabulary=51200)
+    with saved_tensors(model) as saved:
+        model(torch.zeros(1, 2048, dtype=torch.long))
+seconds = time.perf_counter() - start
+print(parameter_bytes(model), saved.total_bytes, resident_peak_bytes(), seconds)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    n_parameter_bytes, saved_bytes, resident_bytes, seconds = run.stdout.split()
+    assert int(n_parameter_bytes) == pytest.approx(2 * 1.008e12, rel=1e-4)
+    # Equation 1 for each layer; what comes before and after them is a hundredth
+    sequence, hidden, heads = 2048, 25600, 160
+    layer_bytes = sequence * hidden * (34 + 5 * heads * sequence / hidden)
+    assert int(saved_bytes) == pytest.approx(128 * layer_bytes, rel=1e-2)
+    assert int(resident_bytes) < 10**9
+    assert float(seconds) < 60  # about 3 on two cores
 
 
 def test_tensor_made_outside_is_taken_for_a_fake_one() -> None:

@@ -1,0 +1,383 @@
+"""A model's stages as a measured chain: bytes exact, seconds as medians.
+
+Each stage runs by itself, fed with what the one before gave, and is measured for what
+planning counts (`planning.chain`):
+
+1. output_bytes: the storages that the stage made among its output. One that hands its
+   input on, as a view or changed in place, counts as if it were new.
+2. saved_bytes: what the forward pass made and is still there afterwards, the output
+   included. A chain counts the output even if neither this stage nor the next keeps
+   it (a linear layer before a ReLU). There, and in rule 1, planning sees more than
+   there is; layers that belong together are better one stage.
+3. forward_extra_bytes: what was live above that at the fullest moment. A pass that
+   keeps nothing may hold more above its output, but never more than this one in all,
+   which follows it in every plan: no peak is missed.
+4. backward_extra_bytes: what was live above the saved bytes and the gradients of
+   output and input. Gradients of parameters are not counted: they stay, whatever the
+   plan.
+5. Seconds are medians of several runs after a warm-up, on the device of the stages.
+
+Nothing is left changed: random state, gradients, buffers and training mode are those
+of before. Gradients are asked for with `torch.autograd.grad`, which sets none and runs
+no hook of a parameter.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy
+import torch
+from torch.utils._pytree import tree_map_only
+from tqdm import tqdm
+
+from ckptlab.errors import ModelError
+from ckptlab.memory.live import LiveStorages, StorageRecord
+from ckptlab.memory.storage import count_bytes, storages, storages_in, tensors_in
+from ckptlab.planning.chain import Chain, Stage
+
+LEAST_RUNS, MOST_RUNS, ENOUGH_SECONDS = 5, 50, 0.1
+
+StageFunction = Callable[..., Any]
+
+
+def profile_chain(
+    stages: torch.nn.Module | Sequence[StageFunction], *inputs: Any
+) -> Chain:
+    """Measure stages in a row, each fed by the one before.
+
+    Args:
+        stages: `nn.Sequential`, `nn.ModuleList` or a list of callables.
+        inputs: of the first stage; every later one takes what the one before
+            returned, as in `nn.Sequential`.
+
+    Returns:
+        The chain, with a stage that needs no gradient having 0 backward seconds.
+        Under `without_memory` its bytes hold, and its seconds mean nothing.
+
+    Unchecked: what a stage that is no module changes outside of it.
+
+    Raises:
+        ModelError: the stages are none, do not chain, or none needs a gradient.
+
+    Example:
+        >>> layers = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU())
+        >>> chain = profile_chain(layers, torch.ones(1024, 256))
+        >>> [stage.name for stage in chain.stages], chain.stages[1].saved_bytes
+        (['0: Linear', '1: ReLU'], 1048576)
+    """
+    named = _named_stages(stages)
+    if not inputs:
+        raise ModelError(
+            "there is nothing to run on; pass the inputs of the first stage after the "
+            "stages"
+        )
+    input_bytes = gradient_bytes = count_bytes(tensors_in(inputs))
+    devices = {tensor.device for tensor in tensors_in(inputs)}
+    measured: list[Stage] = []
+    arguments: Any = inputs
+    with _left_as_it_is((function for _, function in named), devices):
+        for name, function in tqdm(
+            named, desc="profile_chain", unit="stage", delay=1, leave=False
+        ):
+            try:
+                stage, output = _measure(name, function, arguments, gradient_bytes)
+            except (torch.OutOfMemoryError, ModelError):
+                raise
+            except (RuntimeError, TypeError, ValueError) as error:
+                giver = measured[-1].name if measured else "the call"
+                raise ModelError(
+                    f"stage {name} cannot run on what {giver} gives it, "
+                    f"{_describe(arguments)}: {error}"
+                ) from error
+            measured.append(stage)
+            arguments, gradient_bytes = (output,), stage.output_bytes
+    if not any(stage.backward_seconds for stage in measured):
+        raise ModelError(
+            "no stage needs a gradient, so there is no backward pass to measure; set "
+            "requires_grad on an input or on the parameters"
+        )
+    return Chain(measured, input_bytes=input_bytes)
+
+
+def _named_stages(stages: object) -> list[tuple[str, StageFunction]]:
+    named: list[tuple[str, Any]]
+    if isinstance(stages, (torch.nn.Sequential, torch.nn.ModuleList)):
+        named = list(stages.named_children())
+        if len(named) < len(stages):  # one module several times
+            named = [(str(number), stage) for number, stage in enumerate(stages)]
+    elif isinstance(stages, (list, tuple)):
+        named = [(str(number), stage) for number, stage in enumerate(stages)]
+    else:
+        raise ModelError(
+            f"stages are of type {type(stages).__name__}; pass an nn.Sequential, an "
+            "nn.ModuleList or a list of callables"
+        )
+    if not named:
+        raise ModelError("stages are empty; pass at least one")
+    for name, stage in named:
+        if not callable(stage):
+            raise ModelError(
+                f"stage {name} is of type {type(stage).__name__} and cannot be called; "
+                "pass a module or a function"
+            )
+    return [
+        (f"{name}: {getattr(stage, '__name__', type(stage).__name__)}", stage)
+        for name, stage in named
+    ]
+
+
+# -- one stage ---------------------------------------------------------------------
+
+
+def _measure(
+    name: str, function: StageFunction, arguments: Any, gradient_bytes: int
+) -> tuple[Stage, Any]:
+    """A stage as measured, and its output; gradient_bytes are those of its input."""
+    output = function(*_fresh(arguments).arguments)  # which warms up as well
+    if not tensors_in(output):
+        raise ModelError(
+            f"stage {name} returned {_describe(output)} and no tensor; a stage must "
+            "hand one on"
+        )
+    n_bytes = _measure_bytes(function, arguments, gradient_bytes)
+    seconds = _measure_seconds(function, arguments)
+    stage = Stage(name, *n_bytes[:2], *seconds, *n_bytes[2:])
+    return stage, tree_map_only(torch.Tensor, _detach, output)
+
+
+class _Bytes(NamedTuple):
+    output: int
+    saved: int
+    forward_extra: int
+    backward_extra: int
+
+
+def _measure_bytes(
+    function: StageFunction, arguments: Any, gradient_bytes: int
+) -> _Bytes:
+    with _Watch() as watch:
+        fresh = _fresh(arguments)
+        watch.start()
+        output = function(*fresh.arguments)
+        made_bytes = watch.made_bytes()
+        forward_extra = watch.peak_bytes() - made_bytes
+        output_bytes = _output_bytes(output, fresh.arguments)
+        # an output that is a view of the input, or the input changed, was not made
+        saved_bytes = max(made_bytes, output_bytes)
+        ends = _ends(output)
+        if not ends:
+            return _Bytes(output_bytes, saved_bytes, forward_extra, 0)
+        n_forward = watch.n_operations
+        loss: torch.Tensor = _Seed.apply(*ends)  # type: ignore[no-untyped-call]
+        parameters = _parameters_behind(ends, fresh.leaves)
+        one = torch.ones_like(loss)
+        watch.leave_out(loss, one)
+        leaves = fresh.leaves
+        del output, ends, fresh  # as when the backward pass gets here in a whole model
+        gradients = torch.autograd.grad(
+            loss, [*leaves, *parameters], one, allow_unused=True
+        )
+        watch.leave_out(*gradients[len(leaves) :])
+        backward_bytes = watch.peak_bytes(after=n_forward)
+    counted_bytes = saved_bytes + output_bytes + gradient_bytes
+    return _Bytes(
+        output_bytes, saved_bytes, forward_extra, max(0, backward_bytes - counted_bytes)
+    )
+
+
+def _measure_seconds(function: StageFunction, arguments: Any) -> tuple[float, float]:
+    """Medians of the forward and the backward pass."""
+    forward: list[float] = []
+    backward: list[float] = []
+    while len(forward) < LEAST_RUNS or (
+        len(forward) < MOST_RUNS and sum(forward) + sum(backward) < ENOUGH_SECONDS
+    ):
+        fresh = _fresh(arguments)
+        start = _now()
+        output = function(*fresh.arguments)
+        forward.append(_now() - start)
+        ends = _ends(output)
+        if not ends:
+            backward.append(0.0)
+            continue
+        targets = [*fresh.leaves, *_parameters_behind(ends, fresh.leaves)]
+        gradients = [torch.ones_like(end) for end in ends]
+        start = _now()
+        torch.autograd.grad(ends, targets, gradients, allow_unused=True)
+        backward.append(_now() - start)
+    return median(forward), median(backward)
+
+
+def _now() -> float:
+    if torch.accelerator.is_available():
+        torch.accelerator.synchronize()
+    return time.perf_counter()
+
+
+class _Watch(LiveStorages):  # type: ignore[no-untyped-call]
+    """What operations make from `start` on, and how much of it is live when."""
+
+    def start(self) -> None:
+        """Forget what was before."""
+        self._n_before = self.n_operations
+        self._records: list[StorageRecord] = []
+
+    def on_record(self, record: StorageRecord) -> None:
+        """Keep what is known of a storage that is made."""
+        if record.is_made and hasattr(self, "_records"):
+            self._records.append(record)
+
+    def leave_out(self, *tensors: torch.Tensor | None) -> None:
+        """Count these as if they took nothing."""
+        for tensor in tensors_in(tensors):
+            for storage in storages(tensor):
+                record = self.record(storage, tensor)
+                self._records = [kept for kept in self._records if kept is not record]
+
+    def made_bytes(self) -> int:
+        """Live now."""
+        self._take_out_freed()
+        return sum(r.bytes for r in self._records if r.freed is None)
+
+    def peak_bytes(self, after: int | None = None) -> int:
+        """Most that was live at once, after the operation of that number."""
+        self._take_out_freed()
+        changes = [0] * (self.n_operations - self._n_before + 2)
+        for record in self._records:
+            changes[record.made - self._n_before] += record.bytes
+            if record.freed is not None:
+                changes[record.freed - self._n_before] -= record.bytes
+        first = 0 if after is None else after - self._n_before + 1
+        return max(list(accumulate(changes))[first:-1], default=0)
+
+
+class _Seed(torch.autograd.Function):
+    """A loss of no memory, whose backward pass makes the gradients that a stage gets.
+
+    Made there, they are the engine's own, and go as soon as they are used.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: torch.Tensor) -> torch.Tensor:
+        ctx.likes = [(t.shape, t.dtype, t.device) for t in tensors]
+        return torch.zeros((), device=tensors[0].device)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        return tuple(
+            torch.ones(shape, dtype=dtype, device=device)
+            for shape, dtype, device in ctx.likes
+        )
+
+
+# -- tensors -----------------------------------------------------------------------
+
+
+class _Fresh(NamedTuple):
+    """Arguments that a stage may do anything to, and the leaves that they come from."""
+
+    arguments: Any
+    leaves: list[torch.Tensor]
+
+
+def _fresh(arguments: Any) -> _Fresh:
+    leaves = []
+
+    def copy(tensor: torch.Tensor) -> torch.Tensor:
+        leaf = _detach(tensor)
+        if leaf.requires_grad:
+            leaves.append(leaf)
+        return leaf.clone()
+
+    return _Fresh(tree_map_only(torch.Tensor, copy, arguments), leaves)
+
+
+def _detach(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().requires_grad_(tensor.requires_grad)
+
+
+def _ends(output: Any) -> list[torch.Tensor]:
+    return [tensor for tensor in tensors_in(output) if tensor.requires_grad]
+
+
+def _output_bytes(output: Any, arguments: Any) -> int:
+    """Of the storages that are new, or of all if none is (rule 1)."""
+    given = {id(storage) for storage in storages_in(arguments)}
+    tensors = tensors_in(output)
+    new = [t for t in tensors if not given.intersection(map(id, storages(t)))]
+    return count_bytes(new or tensors)
+
+
+def _parameters_behind(
+    ends: list[torch.Tensor], leaves: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    """The leaves of autograd's graph, those given left out."""
+    seen, found = set(), []
+    given = set(map(id, leaves))
+    todo = [tensor.grad_fn for tensor in ends]
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if variable is not None and id(variable) not in given:
+            found.append(variable)
+        todo += [following for following, _ in node.next_functions]
+    return found
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(_describe, value))})"
+    return f"a {type(value).__name__}"
+
+
+# -- leaving things as they are ----------------------------------------------------
+
+
+@contextmanager
+def _left_as_it_is(stages: Iterable[Any], devices: set[torch.device]) -> Iterator[None]:
+    """Run with gradients on, then restore random state, buffers and training mode."""
+    modules = {
+        module
+        for stage in stages
+        if isinstance(stage, torch.nn.Module)
+        for module in stage.modules()
+    }
+    training = [(module, module.training) for module in modules]
+    buffers = [
+        (module, name, buffer, buffer.clone())
+        for module in modules
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
+    python_state, numpy_state = random.getstate(), numpy.random.get_state()
+    gpus = [device for device in devices if device.type == "cuda"]
+    try:
+        with (
+            torch.random.fork_rng(gpus),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+        ):
+            yield
+    finally:
+        random.setstate(python_state)
+        numpy.random.set_state(numpy_state)
+        for module, was_training in training:
+            module.training = was_training
+        for module, name, buffer, content in buffers:
+            module._buffers[name] = buffer
+            # not by its version, which batch norm leaves as it is
+            with (
+                torch.no_grad(),
+                torch.autograd._unsafe_preserve_version_counter(buffer),  # type: ignore[attr-defined]
+            ):
+                buffer.copy_(content)
