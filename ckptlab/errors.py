@@ -4,6 +4,7 @@
     ├── UnitError               a quantity that cannot be read       -> write it anew
     ├── ModelError              not a model that can be measured     -> pass a module
     ├── RankError               not a rank that can be played        -> leave the group
+    ├── RecomputationError      a second run that would differ       -> repeatable runs
     ├── QuestionError           a question bank with a fault         -> mend the bank
     ├── UnknownQuestionError    no such question or lesson           -> correct the name
     ├── AnswerError             an answer that cannot be graded      -> answer anew
@@ -31,6 +32,10 @@ class ModelError(CkptlabError, TypeError):
 
 class RankError(CkptlabError, ValueError):
     """A number of ranks, or a moment, at which none of them can be played."""
+
+
+class RecomputationError(CkptlabError, RuntimeError):
+    """A checkpointed function whose second run is not, or cannot be, like its first."""
 
 
 class QuestionError(CkptlabError, ValueError):

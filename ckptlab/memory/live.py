@@ -19,7 +19,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ckptlab.memory.storage import storages, tensors_in
 
 _LIFT = torch.ops.aten.lift_fresh.default  # how the data of torch.tensor() comes in
-_DEVICE_OF = torch.ops.prim.device.default  # a question to a fake tensor, no operation
+# these pass by, and are no operations on tensors
+_DEVICE_OF = torch.ops.prim.device.default
+_ENTER = torch.ops.profiler._record_function_enter_new.default
+_EXIT = torch.ops.profiler._record_function_exit._RecordFunction
 
 
 class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -61,7 +64,7 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func is _DEVICE_OF:
+        if func is _DEVICE_OF or func is _ENTER or func is _EXIT:
             return result
         self._take_out_freed()
         self.n_operations += 1

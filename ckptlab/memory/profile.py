@@ -362,11 +362,8 @@ def _left_as_it_is(stages: Iterable[Any], devices: set[torch.device]) -> Iterato
     python_state, numpy_state = random.getstate(), numpy.random.get_state()
     gpus = [device for device in devices if device.type == "cuda"]
     try:
-        with (
-            torch.random.fork_rng(gpus),
-            torch.inference_mode(False),
-            torch.enable_grad(),
-        ):
+        # which turns gradients on as well
+        with torch.random.fork_rng(gpus), torch.inference_mode(False):
             yield
     finally:
         random.setstate(python_state)

@@ -105,13 +105,13 @@ class Lifetime:
         return self.made <= step and (self.freed is None or step < self.freed)
 
     def __repr__(self) -> str:
+        what = "" if self.operation == GIVEN else f" by {self.operation}"
         where = f" in {self.module}" if self.module else ""
         dtype = str(self.dtype).removeprefix("torch.")
         until = "…" if self.freed is None else self.freed
         return (
-            f"<{format_bytes(self.bytes)} {dtype}{list(self.shape)}: {self.kind} by "
-            f"{self.operation}{where}, made {self.made}, "
-            f"last used {self.last_used}, freed {until}>"
+            f"<{format_bytes(self.bytes)} {dtype}{list(self.shape)}: {self.kind}{what}"
+            f"{where}, made {self.made}, last used {self.last_used}, freed {until}>"
         )
 
 
@@ -248,7 +248,7 @@ def memory_timeline(
         Timeline(18 operations, peak 1 MiB after operation 14: parameter 257 KiB, \
 gradient 257 KiB, activation 256 KiB, temporary 256 KiB)
         >>> timeline.alive_at_peak[0]
-        <256 KiB float32[256, 256]: parameter by given in 0, made 0, last used 12, \
+        <256 KiB float32[256, 256]: parameter in 0, made 0, last used 3, \
 freed …>
     """
     if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):

@@ -100,6 +100,18 @@ def test_tensor_made_outside_is_taken_for_a_fake_one() -> None:
     assert outside.sum() == 32  # and stays what it is
 
 
+def test_training_goes_on_in_another_context() -> None:
+    with without_memory():
+        model = nn.Linear(4, 4)
+        optimizer = torch.optim.Adam(model.parameters())
+        model(torch.randn(2, 4)).sum().backward()
+        optimizer.step()
+    with without_memory():
+        model(torch.randn(2, 4)).sum().backward()
+        optimizer.step()
+    assert model.weight.grad is not None
+
+
 def test_contexts_nest_and_end_with_an_error_too() -> None:
     with pytest.raises(ZeroDivisionError), without_memory(), without_memory():
         raise ZeroDivisionError

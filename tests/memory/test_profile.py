@@ -339,6 +339,24 @@ def test_input_stays_as_it_is_under_a_stage_that_changes_it_in_place() -> None:
     assert torch.equal(x, content)
 
 
+def test_graph_that_waits_for_its_backward_pass_can_still_run_it() -> None:
+    model = nn.BatchNorm1d(WIDTH).eval()  # whose gradient needs the running statistics
+    loss = model(some_input()).sum()
+    profile_chain([model.train()], some_input())
+    loss.backward()
+
+
+def test_profile_is_the_same_under_inference_mode() -> None:
+    layers = [layer(), layer()]
+    chain = profile_chain(layers, some_input())
+    with torch.inference_mode():
+        inside = profile_chain(layers, some_input())
+    assert [s.saved_bytes for s in inside.stages] == [
+        s.saved_bytes for s in chain.stages
+    ]
+    assert inside.stages[0].backward_seconds > 0
+
+
 # -- progress and bad input --------------------------------------------------------
 
 

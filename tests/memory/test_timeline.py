@@ -137,6 +137,82 @@ def test_parameters_gradients_and_optimizer_state_are_told_apart() -> None:
     assert (first["gradient"], last["gradient"]) == (0, n_bytes)
 
 
+def test_operations_of_the_optimizer_are_its_own_phase() -> None:
+    _, _, timeline = mlp_step()
+    phases = [step.phase for step in timeline.steps]
+    assert list(dict.fromkeys(phases)) == ["forward", "backward", "optimizer"]
+    assert timeline.steps[-1].phase == "optimizer"
+
+
+class Averaging(torch.optim.Optimizer):
+    """Keeps an average of the weights where only it knows."""
+
+    def __init__(self, parameters: list[torch.Tensor]) -> None:
+        super().__init__(parameters, {})
+        self.average: torch.Tensor | None = None
+
+    def step(self, closure: object = None) -> None:
+        [group] = self.param_groups
+        with torch.no_grad():
+            self.average = group["params"][0] * 0.5
+
+
+def test_what_an_optimizer_makes_and_keeps_is_its_own() -> None:
+    model = nn.Linear(WIDTH, WIDTH)
+    optimizer = Averaging(list(model.parameters()))
+    with memory_timeline(model) as timeline:
+        model(torch.randn(BATCH, WIDTH)).sum().backward()
+        optimizer.step()
+    assert timeline.steps[-1].bytes_by_kind["optimizer"] == 4 * WIDTH * WIDTH
+
+
+def test_what_goes_before_the_backward_pass_is_temporary() -> None:
+    _, _, timeline = mlp_step()
+    kinds = [
+        (life.module, life.kind)
+        for life in timeline.lifetimes
+        if life.operation == "addmm"
+    ]
+    # a ReLU keeps its output; what it was given is gone
+    assert kinds == [("0", "temporary"), ("2", "temporary"), ("4", "activation")]
+
+
+def test_tensors_saved_before_the_context_are_activations() -> None:
+    model = models.mlp(width=WIDTH, depth=2)
+    output = model(torch.randn(BATCH, WIDTH))
+    with memory_timeline(model) as timeline:
+        output.sum().backward()
+    given = [
+        (life.kind, life.shape)
+        for life in timeline.lifetimes
+        if life.operation == "given" and life.made > 0
+    ]
+    assert given.count(("activation", (BATCH, WIDTH))) == 3  # input, ReLU, output
+
+
+def test_memory_of_other_devices_is_left_out() -> None:
+    model = nn.Linear(WIDTH, WIDTH)
+    with memory_timeline(model) as timeline:
+        model(torch.randn(BATCH, WIDTH))
+        torch.empty(10**9, device="meta").add_(1)
+    assert timeline.peak_bytes < 10**6
+
+
+class Looks(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            x.abs()  # no node of autograd belongs to it
+        return x
+
+
+def test_node_belongs_to_the_first_module_that_runs_under_its_number() -> None:
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), Looks(), nn.ReLU())
+    with memory_timeline(model) as timeline:
+        model(torch.randn(BATCH, WIDTH)).sum().backward()
+    backward = [step for step in timeline.steps if step.phase == "backward"]
+    assert [step.module for step in backward if step.operation == "mm"] == ["0"]
+
+
 def test_optimizer_that_nobody_named_counts_as_well() -> None:
     model = models.mlp(width=WIDTH, depth=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

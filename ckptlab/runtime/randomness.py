@@ -1,0 +1,151 @@
+"""Where random numbers come from: PyTorch's generators, Python's and NumPy's.
+
+A recomputation must draw what the first pass drew, and leave every generator as if it
+had drawn nothing. Reading Python's or NumPy's state by their own functions takes longer
+than a small checkpoint; both keep the state of a Mersenne twister, 624 words and a
+position, in one piece of memory, which is read as it lies. Where it does not lie as
+expected, the slow functions serve.
+"""
+
+import ctypes
+import random
+import struct
+import sys
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import torch
+
+_WORDS = struct.Struct("@624I")
+_INDEX = struct.Struct("@i")
+_SIZE = _WORDS.size + _INDEX.size
+
+
+class Source(Protocol):
+    """Something that random numbers come from."""
+
+    def read(self) -> Any:
+        """Its state, which compares equal as long as nothing was drawn."""
+
+    def write(self, state: Any) -> None:
+        """Go back to a state."""
+
+
+class TorchSource:
+    """A generator of PyTorch, a device's default one or one of the user's."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self._generator = generator
+
+    def read(self) -> bytes:
+        """The state as bytes."""
+        state = self._generator.get_state()
+        # not as an array, for which a tensor is detached: others would see that
+        return ctypes.string_at(state.data_ptr(), state.numel())
+
+    def write(self, state: bytes) -> None:
+        """Go back to a state."""
+        copy = torch.frombuffer(bytearray(state), dtype=torch.uint8)
+        self._generator.set_state(copy)
+
+
+class PythonSource:
+    """The generator behind the functions of `random`."""
+
+    def __init__(self) -> None:
+        generator: Any = random._inst
+        self._generator = generator
+        # the C object: reference count and type, then index and words
+        self._address = id(generator) + object.__basicsize__
+        self._is_readable = (
+            sys.implementation.name == "cpython"
+            and self._full(ctypes.string_at(self._address, _SIZE), None)[1]
+            == generator.getstate()[1]
+        )
+
+    def read(self) -> Any:
+        """The state: as it lies in memory, and the cached normal number."""
+        if self._is_readable:
+            memory = ctypes.string_at(self._address, _SIZE)
+            return memory, self._generator.gauss_next
+        return self._generator.getstate()
+
+    def write(self, state: Any) -> None:
+        """Go back to a state."""
+        self._generator.setstate(self._full(*state) if self._is_readable else state)
+
+    @staticmethod
+    def _full(memory: bytes, gauss: float | None) -> Any:
+        [index] = _INDEX.unpack_from(memory)
+        words = _WORDS.unpack_from(memory, _INDEX.size)
+        return 3, (*words, index), gauss
+
+
+class NumpySource:
+    """The generator behind the functions of `numpy.random`.
+
+    Its cached normal number does not lie with the rest. It comes only by drawing, so it
+    is known while the rest stays as it was when nothing was cached.
+    """
+
+    def __init__(self) -> None:
+        import numpy.random
+
+        self._random = numpy.random
+        self._generator: Any = None  # numpy.random can be given another
+        self._address: int | None = None
+        self._known: tuple[bytes, Any] | None = None
+
+    def read(self) -> Any:
+        """The state: as it lies in memory, and all of it."""
+        generator = self._random.mtrand._rand._bit_generator
+        if generator is not self._generator:
+            is_twister = isinstance(generator, self._random.MT19937)
+            self._address = generator.ctypes.state_address if is_twister else None
+            self._generator, self._known = generator, None
+        memory = ctypes.string_at(self._address, _SIZE) if self._address else None
+        if self._known and self._known[0] == memory:
+            return self._known
+        state: Any = self._random.get_state()
+        if memory is None:
+            return memory, repr(state), state
+        kind, words, position, has_gauss, gauss = state
+        whole = memory, (kind, words.tobytes(), position, has_gauss, gauss)
+        self._known = None if has_gauss else whole
+        return whole
+
+    def write(self, state: Any) -> None:
+        """Go back to a state."""
+        import numpy
+
+        if state[0] is None:
+            self._random.set_state(state[-1])
+            return
+        _, (kind, words, *rest) = state
+        self._random.set_state((kind, numpy.frombuffer(words, numpy.uint32), *rest))
+
+
+def sources(
+    devices: Iterable[torch.device], generators: Iterable[torch.Generator]
+) -> list[Source]:
+    """All that a function on those devices, given those generators, may draw from."""
+    found: list[Source] = [CPU, _PYTHON]
+    if "numpy" in sys.modules:
+        found.append(_numpy())
+    for device in devices:
+        if device.type == "cuda":
+            found.append(TorchSource(torch.cuda.default_generators[device.index]))
+    found += map(TorchSource, generators)
+    return found
+
+
+def _numpy() -> NumpySource:
+    global _NUMPY
+    if _NUMPY is None:
+        _NUMPY = NumpySource()
+    return _NUMPY
+
+
+CPU = TorchSource(torch.default_generator)
+_PYTHON = PythonSource()
+_NUMPY: NumpySource | None = None

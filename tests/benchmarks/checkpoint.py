@@ -1,0 +1,110 @@
+"""checkpoint() beside PyTorch's: time a call, a training step, its peak; in Markdown.
+
+.venv/bin/python -m tests.benchmarks.checkpoint
+
+The step is one of a transformer of 12 blocks with every block checkpointed. The rivals
+take turns, so that a slow moment hits them all; ratios are medians over the turns.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
+
+from ckptlab.models import Block
+from ckptlab.runtime.recompute import checkpoint
+from tests.memory.allocator import allocator_record
+
+ROUNDS, CALLS, STEPS = 15, 300, 15
+BLOCKS, BATCH, SEQUENCE, HIDDEN, HEADS = 12, 4, 128, 256, 8
+
+Checkpoint = Callable[..., Any]
+
+
+def plain(function: Callable[..., Any], *args: Any) -> Any:
+    """No checkpoint."""
+    return function(*args)
+
+
+RIVALS: dict[str, Checkpoint] = {
+    "no checkpoint": plain,
+    "PyTorch": partial(torch_checkpoint, use_reentrant=False),
+    "ckptlab": checkpoint,
+}
+try:
+    import torch_remat  # type: ignore[import-not-found]
+
+    decorate = torch_remat.checkpoint(preserve_rng_state=True)
+    RIVALS["torch_remat"] = lambda function, *args: decorate(function)(*args)
+except ImportError:
+    pass
+
+
+def tiny_seconds(apply: Checkpoint) -> float:
+    """Of a forward and backward pass around a function that does next to nothing."""
+    x = torch.randn(8, requires_grad=True)
+    gradient = torch.ones(8)
+    start = time.perf_counter()
+    for _ in range(CALLS):
+        torch.autograd.grad(apply(torch.sin, x), x, gradient)
+    return (time.perf_counter() - start) / CALLS
+
+
+def train(apply: Checkpoint, blocks: torch.nn.ModuleList, x: torch.Tensor) -> None:
+    """A training step without an optimizer."""
+    for block in blocks:
+        x = apply(block, x)
+    x.sum().backward()
+    blocks.zero_grad()
+
+
+def seconds_of(run: Callable[[], object]) -> float:
+    """Of one run."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Print the table."""
+    torch.set_num_threads(2)
+    torch.manual_seed(0)
+    blocks = torch.nn.ModuleList(
+        Block(heads=HEADS, hidden=HIDDEN) for _ in range(BLOCKS)
+    )
+    x = torch.randn(BATCH, SEQUENCE, HIDDEN)
+    tiny: dict[str, list[float]] = {name: [] for name in RIVALS}
+    step: dict[str, list[float]] = {name: [] for name in RIVALS}
+    for apply in RIVALS.values():
+        tiny_seconds(apply)
+        train(apply, blocks, x)
+    for _ in range(ROUNDS):
+        for name, apply in RIVALS.items():
+            tiny[name].append(tiny_seconds(apply))
+    for _ in range(STEPS):
+        for name, apply in RIVALS.items():
+            step[name].append(seconds_of(partial(train, apply, blocks, x)))
+    print("| | tiny function | of PyTorch's | training step | of PyTorch's | peak |")
+    print("|---|---|---|---|---|---|")
+    for name, apply in RIVALS.items():
+        peak_bytes, _ = allocator_record(partial(train, apply, blocks, x))
+        columns = [name]
+        for seconds, unit in ((tiny, 1e6), (step, 1e3)):
+            ratios = [
+                mine / torchs
+                for mine, torchs in zip(seconds[name], seconds["PyTorch"], strict=True)
+            ]
+            columns += [
+                f"{statistics.median(seconds[name]) * unit:.1f} "
+                f"{'µs' if unit == 1e6 else 'ms'}",
+                f"{statistics.median(ratios):.2f}",
+            ]
+        print(f"| {' | '.join(columns)} | {peak_bytes:,} B |")
+
+
+if __name__ == "__main__":
+    main()
