@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ckptlab.errors import BudgetTooSmall as BudgetTooSmall
     from ckptlab.errors import CkptlabError as CkptlabError
     from ckptlab.errors import PlanError as PlanError
+    from ckptlab.errors import RecomputationError as RecomputationError
     from ckptlab.memory.fake import one_rank_of as one_rank_of
     from ckptlab.memory.fake import without_memory as without_memory
     from ckptlab.memory.limit import memory_limit as memory_limit
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from ckptlab.planning.planners import plan_sqrt as plan_sqrt
     from ckptlab.planning.planners import plan_store_all as plan_store_all
     from ckptlab.planning.replay import replay as replay
+    from ckptlab.runtime.execute import apply_plan as apply_plan
+    from ckptlab.runtime.recompute import checkpoint as checkpoint
     from ckptlab.units import format_bytes as format_bytes
 
 _HOMES = {
@@ -49,8 +52,11 @@ _HOMES = {
     "CkptlabError": "errors",
     "Plan": "planning.plan",
     "PlanError": "errors",
+    "RecomputationError": "errors",
     "Stage": "planning.chain",
+    "apply_plan": "runtime.execute",
     "check": "course.quiz",
+    "checkpoint": "runtime.recompute",
     "count_bytes": "memory.storage",
     "explore_weights_and_activations": "course.explorers",
     "format_bytes": "units",

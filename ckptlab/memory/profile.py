@@ -24,7 +24,7 @@ no hook of a parameter.
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 from statistics import median
@@ -37,7 +37,14 @@ from tqdm import tqdm
 
 from ckptlab.errors import ModelError
 from ckptlab.memory.live import LiveStorages, StorageRecord
-from ckptlab.memory.storage import count_bytes, storages, storages_in, tensors_in
+from ckptlab.memory.storage import (
+    Stages,
+    count_bytes,
+    named_stages,
+    storages,
+    storages_in,
+    tensors_in,
+)
 from ckptlab.planning.chain import Chain, Stage
 
 LEAST_RUNS, MOST_RUNS, ENOUGH_SECONDS = 5, 50, 0.1
@@ -45,9 +52,7 @@ LEAST_RUNS, MOST_RUNS, ENOUGH_SECONDS = 5, 50, 0.1
 StageFunction = Callable[..., Any]
 
 
-def profile_chain(
-    stages: torch.nn.Module | Sequence[StageFunction], *inputs: Any
-) -> Chain:
+def profile_chain(stages: Stages, *inputs: Any) -> Chain:
     """Measure stages in a row, each fed by the one before.
 
     Args:
@@ -70,7 +75,10 @@ def profile_chain(
         >>> [stage.name for stage in chain.stages], chain.stages[1].saved_bytes
         (['0: Linear', '1: ReLU'], 1048576)
     """
-    named = _named_stages(stages)
+    named = [
+        (f"{name}: {getattr(stage, '__name__', type(stage).__name__)}", stage)
+        for name, stage in named_stages(stages)
+    ]
     if not inputs:
         raise ModelError(
             "there is nothing to run on; pass the inputs of the first stage after the "
@@ -102,33 +110,6 @@ def profile_chain(
             "requires_grad on an input or on the parameters"
         )
     return Chain(measured, input_bytes=input_bytes)
-
-
-def _named_stages(stages: object) -> list[tuple[str, StageFunction]]:
-    named: list[tuple[str, Any]]
-    if isinstance(stages, (torch.nn.Sequential, torch.nn.ModuleList)):
-        named = list(stages.named_children())
-        if len(named) < len(stages):  # one module several times
-            named = [(str(number), stage) for number, stage in enumerate(stages)]
-    elif isinstance(stages, (list, tuple)):
-        named = [(str(number), stage) for number, stage in enumerate(stages)]
-    else:
-        raise ModelError(
-            f"stages are of type {type(stages).__name__}; pass an nn.Sequential, an "
-            "nn.ModuleList or a list of callables"
-        )
-    if not named:
-        raise ModelError("stages are empty; pass at least one")
-    for name, stage in named:
-        if not callable(stage):
-            raise ModelError(
-                f"stage {name} is of type {type(stage).__name__} and cannot be called; "
-                "pass a module or a function"
-            )
-    return [
-        (f"{name}: {getattr(stage, '__name__', type(stage).__name__)}", stage)
-        for name, stage in named
-    ]
 
 
 # -- one stage ---------------------------------------------------------------------

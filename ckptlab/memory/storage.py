@@ -6,7 +6,7 @@ however many tensors look at it. A storage is its own Python object for as long
 as it lives, so it serves as the key of a weak table (`torch.utils.weak`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
 from ckptlab.errors import ModelError
+
+Stages = torch.nn.Module | Sequence[Callable[..., Any]]
 
 _SPARSE_PARTS = {
     torch.sparse_coo: ("_indices", "_values"),
@@ -124,3 +126,30 @@ def require_module(model: object) -> torch.nn.Module:
         f"a model must be a torch.nn.Module, but {kind} was given; "
         "pass the built module, and wrap a bare function in a module first"
     )
+
+
+def named_stages(stages: object) -> list[tuple[str, Callable[..., Any]]]:
+    """The stages of a model by name, as `nn.Sequential` names them.
+
+    Raises:
+        ModelError: they are no stages, or none.
+    """
+    named: list[tuple[str, Any]]
+    if isinstance(stages, (torch.nn.Sequential, torch.nn.ModuleList)):
+        named = list(stages._modules.items())  # a module may be there twice
+    elif isinstance(stages, (list, tuple)):
+        named = [(str(number), stage) for number, stage in enumerate(stages)]
+    else:
+        raise ModelError(
+            f"stages are of type {type(stages).__name__}; pass an nn.Sequential, an "
+            "nn.ModuleList or a list of callables"
+        )
+    if not named:
+        raise ModelError("stages are empty; pass at least one")
+    for name, stage in named:
+        if not callable(stage):
+            raise ModelError(
+                f"stage {name} is of type {type(stage).__name__} and cannot be called; "
+                "pass a module or a function"
+            )
+    return named

@@ -8,6 +8,7 @@ expected, the slow functions serve.
 """
 
 import ctypes
+import pickle
 import random
 import struct
 import sys
@@ -103,25 +104,26 @@ class NumpySource:
             is_twister = isinstance(generator, self._random.MT19937)
             self._address = generator.ctypes.state_address if is_twister else None
             self._generator, self._known = generator, None
-        memory = ctypes.string_at(self._address, _SIZE) if self._address else None
+        if self._address is None:
+            return None, pickle.dumps(self._random.get_state(legacy=False))
+        memory = ctypes.string_at(self._address, _SIZE)
         if self._known and self._known[0] == memory:
             return self._known
-        state: Any = self._random.get_state()
-        if memory is None:
-            return memory, repr(state), state
-        kind, words, position, has_gauss, gauss = state
-        whole = memory, (kind, words.tobytes(), position, has_gauss, gauss)
-        self._known = None if has_gauss else whole
-        return whole
+        full: Any = self._random.get_state()
+        kind, words, position, has_gauss, gauss = full
+        state = memory, (kind, words.tobytes(), position, has_gauss, gauss)
+        self._known = None if has_gauss else state
+        return state
 
     def write(self, state: Any) -> None:
         """Go back to a state."""
         import numpy
 
-        if state[0] is None:
-            self._random.set_state(state[-1])
+        memory, full = state
+        if memory is None:
+            self._random.set_state(pickle.loads(full))
             return
-        _, (kind, words, *rest) = state
+        kind, words, *rest = full
         self._random.set_state((kind, numpy.frombuffer(words, numpy.uint32), *rest))
 
 

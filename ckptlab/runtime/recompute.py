@@ -164,15 +164,16 @@ class _Run:
             _HERE if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves
         ]
         self.needs_gradient = [tensor.requires_grad for tensor in tensors]
+        self.states = [_state(tensor) for tensor in tensors]
         anchor = _Inputs.apply(_ANCHOR, *tensors)  # type: ignore[no-untyped-call]
         self.inputs = anchor.grad_fn  # rule 1
         self.surroundings = Surroundings(
             function, leaves, keeps_random_state=options.keeps_random_state
         )
-        self.arguments: Arguments | None = Arguments(tensors)
+        self.arguments: Arguments | None = Arguments(tensors)  # until it is settled
         self.slots: list[weakref.ref[_Slot]] = []
         self.known: list[Known] = []
-        self.recomputed: dict[int, torch.Tensor] = {}
+        self.recomputed: dict[int, tuple[torch.Tensor, int]] = {}  # with its version
         self.task = -1  # the backward pass that they were recomputed for
         self.drawn: bytes | None = None  # state at the last tensor
         self.lock = threading.RLock()  # each device runs its backward pass in a thread
@@ -201,9 +202,14 @@ class _Run:
             if task != self.task or slot.number not in self.recomputed:
                 self._recompute()
                 self.task = task
-            tensor = self.recomputed.pop(slot.number)
+            tensor, version = self.recomputed.pop(slot.number)
             if task == -1:  # somebody looks into the graph, and no pass will end
                 self.recomputed.clear()
+            if tensor._version != version:
+                raise RecomputationError(
+                    "a tensor that the backward pass needs was changed in place after "
+                    f"it was computed again: {self.known[slot.number]}; change a copy"
+                )
             return tensor
 
     def _recompute(self) -> None:
@@ -239,11 +245,12 @@ class _Run:
         except RuntimeError as error:
             if "modified by an inplace operation" not in str(error):
                 raise
-            raise RecomputationError(
-                "an argument of the checkpointed function was changed in place after "
-                "the call began, so that it cannot be computed again from it; give the "
-                f"function a copy, or change one. {error}"
-            ) from error
+            raise RecomputationError(f"{_CHANGED}. {error}") from error
+        # hooks around the checkpoint switch autograd's own check off
+        for tensor, (address, version) in zip(saved, self.states, strict=True):
+            now = _state(tensor)
+            if now[0] == address and now[1] > version:
+                raise RecomputationError(_CHANGED)
         return [
             _anew(tensor, needs_gradient)
             for tensor, needs_gradient in zip(saved, self.needs_gradient, strict=True)
@@ -270,12 +277,14 @@ class _SecondRun:
             self._fail(too_many(number))
         self._compare(number, tensor)
         if run.slots[number]() is not None:
-            run.recomputed[number] = tensor.detach()
+            kept = tensor.detach()
+            run.recomputed[number] = kept, kept._version
         if may_still_be_filled(tensor, self._arguments):
             self._node_in_doubt = torch._C._autograd._get_sequence_nr()
         if self._number == len(run.slots):
             self._check_random_numbers()
-            if run.options.early_stop:
+            # the first pass still runs if it asks for gradients itself
+            if run.options.early_stop or run.arguments is not None:
                 if self._node_in_doubt != torch._C._autograd._get_sequence_nr():
                     raise _Stop
                 self._is_complete = True
@@ -334,6 +343,12 @@ class _Anew(torch.autograd.Function):
 
 
 _NOTHING = nullcontext()
+_CHANGED = (
+    "an argument of the checkpointed function was changed in place after the call "
+    "began, so that nothing can be computed again from it; give the function a copy, "
+    "or change one"
+)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _HERE = object()  # marks the place of a tensor among the arguments
 _ANCHOR = torch.empty(0, requires_grad=True)
 
@@ -358,6 +373,13 @@ def _unflatten(
     return args, kwargs
 
 
+def _state(tensor: torch.Tensor) -> tuple[int, int]:
+    """Where a tensor lies and how often it was changed; zeros where that is unknown."""
+    if type(tensor) not in _PLAIN or tensor.is_inference():
+        return 0, 0
+    return tensor.data_ptr(), tensor._version
+
+
 def _anew(tensor: torch.Tensor, needs_gradient: bool) -> torch.Tensor:
     """The tensor without its history, so that hooks set on it do not run twice."""
     alias = tensor.detach()
@@ -366,7 +388,8 @@ def _anew(tensor: torch.Tensor, needs_gradient: bool) -> torch.Tensor:
     alias.requires_grad_()
     if tensor.is_leaf:
         return alias
-    anew: torch.Tensor = _Anew.apply(alias)  # type: ignore[no-untyped-call]
+    with torch.enable_grad():
+        anew: torch.Tensor = _Anew.apply(alias)  # type: ignore[no-untyped-call]
     return anew
 
 

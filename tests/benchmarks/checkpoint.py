@@ -38,7 +38,7 @@ RIVALS: dict[str, Checkpoint] = {
 try:
     import torch_remat  # type: ignore[import-not-found]
 
-    decorate = torch_remat.checkpoint(preserve_rng_state=True)
+    decorate = torch_remat.checkpoint()  # it cannot keep the random state
     RIVALS["torch_remat"] = lambda function, *args: decorate(function)(*args)
 except ImportError:
     pass

@@ -1,0 +1,117 @@
+"""apply_plan(): a model's stages as one module that runs under a plan.
+
+A plan says it all: a bare stage is called, a parenthesis is a checkpoint around what is
+inside, and so on inside.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from ckptlab.errors import PlanError
+from ckptlab.memory.storage import Stages, named_stages
+from ckptlab.planning.plan import Item, Plan
+from ckptlab.runtime.recompute import checkpoint
+
+StageFunction = Callable[..., Any]
+
+
+def apply_plan(stages: Stages, plan: Plan | str) -> "PlannedStages":
+    """A module that runs the stages in a row and recomputes what the plan discards.
+
+    Its outputs and gradients are those of the plain run, bit for bit. Without gradients
+    (`torch.no_grad`) nothing is recomputed.
+
+    Args:
+        stages: `nn.Sequential`, `nn.ModuleList` or a list of callables. The first takes
+            the module's inputs, each other one what the one before returned.
+        plan: or its notation, with a number for each stage, from 1.
+
+    Raises:
+        ModelError: the stages are none.
+        PlanError: the plan is not for that many stages.
+
+    Example:
+        >>> layers = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(4)])
+        >>> model = apply_plan(layers, "(1 2) (3 4)")
+        >>> model(torch.ones(2, 8)).sum().backward()
+        >>> model.state_dict().keys() == layers.state_dict().keys()
+        True
+    """
+    return PlannedStages(stages, Plan.parse(plan) if isinstance(plan, str) else plan)
+
+
+class PlannedStages(torch.nn.Module):
+    """Stages under a plan, with the names that they had.
+
+    Attributes:
+        plan: how they run; another one may be put in its place between steps.
+    """
+
+    def __init__(self, stages: Stages, plan: Plan) -> None:
+        super().__init__()
+        self._functions: dict[str, StageFunction] = {}  # stages that are no modules
+        self._names: list[str] = []
+        for name, stage in named_stages(stages):
+            self._names.append(name)
+            if isinstance(stage, torch.nn.Module):
+                self.add_module(name, stage)
+            else:
+                self._functions[name] = stage
+        if isinstance(stages, torch.nn.Module):
+            self.training = stages.training
+        self.plan = plan
+
+    @property
+    def plan(self) -> Plan:
+        """How the stages run."""
+        return self._plan
+
+    @plan.setter
+    def plan(self, plan: Plan) -> None:
+        if not isinstance(plan, Plan):
+            raise PlanError(f"{plan!r} is not a plan; make one with Plan.parse(…)")
+        n_stages = len(self._names)
+        if plan.stages != range(1, n_stages + 1):
+            raise PlanError(
+                f"the plan '{plan}' is for stages {plan.stages[0]} to "
+                f"{plan.stages[-1]}, but there are stages 1 to {n_stages}; write a "
+                "plan for those"
+            )
+        self._plan = plan
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def forward(self, *inputs: Any) -> Any:
+        """What the last stage returns."""
+        stages = [self._modules.get(n) or self._functions[n] for n in self._names]
+        return _in_a_row([_under_plan(item, stages) for item in self._plan.items])(
+            *inputs
+        )
+
+    def extra_repr(self) -> str:
+        """The plan."""
+        return f"plan={str(self._plan)!r}"
+
+
+def _under_plan(item: Item, stages: list[Any]) -> StageFunction:
+    if isinstance(item, int):
+        stage: StageFunction = stages[item - 1]
+        return stage
+    inside = _in_a_row([_under_plan(inner, stages) for inner in item.items])
+    return partial(checkpoint, inside)
+
+
+def _in_a_row(functions: list[StageFunction]) -> StageFunction:
+    first, *others = functions
+
+    def run(*inputs: Any) -> Any:
+        value = first(*inputs)
+        for function in others:
+            value = function(value)
+        return value
+
+    return run
