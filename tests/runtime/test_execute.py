@@ -1,7 +1,10 @@
 """Stages under a plan: the plain run's bits, replay's counts, replay's peak."""
 
 import copy
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -272,3 +275,14 @@ def test_bad_input_gets_one_sentence() -> None:
         apply_plan(nn.Tanh(), "1")
     with pytest.raises(ModelError, match="stages are empty"):
         apply_plan([], "1")
+
+
+def test_two_processes_train_together(root: Path, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.runtime.data_parallel", str(tmp_path / "meet")],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
