@@ -69,8 +69,46 @@ def seconds_of(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def options_table() -> None:
+    """What the options cost around the tiny function, and what a module adds."""
+    calls: dict[str, Checkpoint] = {
+        "as it is": checkpoint,
+        "`preserve_rng_state=False`": partial(checkpoint, preserve_rng_state=False),
+        "`early_stop=False`": partial(checkpoint, early_stop=False),
+        '`determinism_check="none"`': partial(checkpoint, determinism_check="none"),
+        '`determinism_check="values"`': partial(checkpoint, determinism_check="values"),
+        "`debug=True`": partial(checkpoint, debug=True),
+        "function is a module": lambda function, x: checkpoint(_SINE, x),
+        "function is a module with batch norm": lambda function, x: checkpoint(
+            _NORMED, x
+        ),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name, apply in calls.items():
+            seconds[name].append(tiny_seconds(apply))
+    print("\n| checkpoint(), tiny function | a call | of the first |\n|---|---|---|")
+    for name, taken in seconds.items():
+        ratios = [a / b for a, b in zip(taken, seconds["as it is"], strict=True)]
+        print(
+            f"| {name} | {statistics.median(taken) * 1e6:.1f} µs | "
+            f"{statistics.median(ratios):.2f} |"
+        )
+
+
+class _Sine(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sin()
+
+
+_SINE = _Sine()
+_NORMED = torch.nn.Sequential(
+    torch.nn.Unflatten(0, (2, 4)), torch.nn.BatchNorm1d(4), torch.nn.Flatten(0)
+)
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     torch.set_num_threads(2)
     torch.manual_seed(0)
     blocks = torch.nn.ModuleList(
@@ -104,6 +142,7 @@ def main() -> None:
                 f"{statistics.median(ratios):.2f}",
             ]
         print(f"| {' | '.join(columns)} | {peak_bytes:,} B |")
+    options_table()
 
 
 if __name__ == "__main__":
