@@ -10,6 +10,7 @@
     ├── AnswerError             an answer that cannot be graded      -> answer anew
     ├── AnswerKeyError          the measurement contradicts the key  -> mend one of them
     ├── ChainError              a chain with impossible quantities   -> measure anew
+    ├── ShapeError              sizes that no transformer has        -> correct them
     ├── PlanError               a plan that cannot be read or run    -> correct it
     └── BudgetTooSmall          no plan fits                         -> raise the budget
 
@@ -56,6 +57,10 @@ class AnswerKeyError(CkptlabError, ValueError):
 
 class ChainError(CkptlabError, ValueError):
     """A stage or chain with quantities that cannot be."""
+
+
+class ShapeError(CkptlabError, ValueError):
+    """Sizes of a transformer, or a technique, that cannot be."""
 
 
 class PlanError(CkptlabError, ValueError):

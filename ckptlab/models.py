@@ -7,9 +7,24 @@ attention keeps its square, which is what Korthikanti et al. 2022 count.
 """
 
 import math
+from collections.abc import Callable
+from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    ParallelStyle,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
+
+from ckptlab.runtime.recompute import checkpoint
+
+Recompute = Literal["none", "selective", "full"]
 
 GPT2_SMALL = {
     "heads": 12,
@@ -61,40 +76,68 @@ class Attention(nn.Module):
     """Multi-head self-attention, every step on its own line.
 
     Shapes: x (batch, seq, hidden) -> (batch, seq, hidden); `mask` (seq, seq) is
-    True where a query must not look.
+    True where a query must not look. With some of the heads, as one rank of many has
+    them, it computes those.
     """
 
     def __init__(self, *, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
-        self.heads = heads
+        self.head_width = hidden // heads
         self.query_key_value = nn.Linear(hidden, 3 * hidden)
         self.attention_dropout = Dropout(dropout)
         self.projection = nn.Linear(hidden, hidden)
+        self.recomputes_core = False
+        self.gathers_again = False
 
     def forward(
         self, x: torch.Tensor, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        batch, seq, hidden = x.shape
-        qkv = self.query_key_value(x).view(batch, seq, 3, self.heads, -1)
-        query, key, value = qkv.permute(
-            2, 0, 3, 1, 4
+        qkv = _maybe(self.gathers_again, self.query_key_value, x)
+        batch, seq, _ = qkv.shape
+        query, key, value = qkv.view(batch, seq, -1, 3, self.head_width).permute(
+            3, 0, 2, 1, 4
         )  # each (batch, heads, seq, hidden/heads)
-        scores = query @ key.transpose(-2, -1) / math.sqrt(hidden // self.heads)
-        if mask is not None:
-            scores = scores.masked_fill(mask, -math.inf)
-        weights = self.attention_dropout(scores.softmax(-1))  # (batch, heads, seq, seq)
-        mixed = (weights @ value).transpose(1, 2).reshape(batch, seq, hidden)
+        mixed = _maybe(self.recomputes_core, self.core, query, key, value, mask)
+        mixed = mixed.transpose(1, 2).reshape(batch, seq, -1)
         projected: torch.Tensor = self.projection(mixed)
         return projected
+
+    def core(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """The part that is dear to keep and cheap to compute again.
+
+        Shapes: each (batch, heads, seq, hidden/heads), and so is what it returns.
+        """
+        scores = query @ key.transpose(-2, -1) / math.sqrt(self.head_width)
+        if mask is not None:
+            scores = scores.masked_fill(mask, -math.inf)
+        weights: torch.Tensor = self.attention_dropout(scores.softmax(-1))
+        return weights @ value  # (batch, heads, seq, seq) times the values
 
 
 class Block(nn.Module):
     """One transformer layer: attention, then a GELU network, each behind a layer norm.
 
     Shapes: (batch, seq, hidden) -> (batch, seq, hidden).
+
+    Args:
+        recompute: "selective" computes the core of attention again in the backward
+            pass, "full" the whole layer (Korthikanti et al. 2022, Sections 5 and 2).
     """
 
-    def __init__(self, *, heads: int, hidden: int, dropout: float = 0.1) -> None:
+    def __init__(
+        self,
+        *,
+        heads: int,
+        hidden: int,
+        dropout: float = 0.1,
+        recompute: Recompute = "none",
+    ) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(hidden)
         self.attention = Attention(heads=heads, hidden=hidden, dropout=dropout)
@@ -104,15 +147,70 @@ class Block(nn.Module):
             nn.Linear(hidden, 4 * hidden), nn.GELU(), nn.Linear(4 * hidden, hidden)
         )
         self.mlp_output_dropout = Dropout(dropout)
+        self.attention.recomputes_core = recompute == "selective"
+        self.recomputes_all = recompute == "full"
+        self.gathers_again = False
 
     def forward(
         self, x: torch.Tensor, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
+        return _maybe(self.recomputes_all, self._layer, x, mask)
+
+    def _layer(self, x: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         attended: torch.Tensor = self.attention(self.attention_norm(x), mask)
         x = x + self.attention_output_dropout(attended)
-        mixed: torch.Tensor = self.mlp(self.mlp_norm(x))
+        widen, gelu, narrow = self.mlp
+        wide = _maybe(self.gathers_again, widen, self.mlp_norm(x))
+        mixed: torch.Tensor = narrow(gelu(wide))
         dropped: torch.Tensor = self.mlp_output_dropout(mixed)
         return x + dropped
+
+
+def _maybe(again: bool, function: Callable[..., Any], *args: Any) -> torch.Tensor:
+    """What the function returns; computed again in the backward pass if so wanted."""
+    result: torch.Tensor = checkpoint(function, *args) if again else function(*args)
+    return result
+
+
+def parallelize_block(
+    block: Block,
+    mesh: DeviceMesh,
+    *,
+    sequence_parallel: bool = False,
+    keeps_gathered: bool = False,
+) -> Block:
+    """Lay a block over the ranks of a mesh, in place: each computes its share.
+
+    Tensor parallelism gives a rank some of the heads and some columns of the MLP; layer
+    norms and dropout stay whole. Sequence parallelism gives it a share of the sequence
+    there too: it takes and returns (batch, seq / ranks, hidden).
+
+    Args:
+        keeps_gathered: with sequence parallelism, keep the whole sequence that the
+            first linear layers gather, as PyTorch's styles do. Else each rank keeps its
+            share and gathers again in the backward pass (Section 4.2.2).
+
+    Source: Korthikanti et al. 2022, Section 4.2.
+    """
+    shard = Shard(1)  # of the sequence
+    if sequence_parallel:
+        column = ColwiseParallel(input_layouts=shard)
+        row = RowwiseParallel(output_layouts=shard)
+        norm = SequenceParallel(sequence_dim=1, use_local_output=True)
+    else:
+        column, row = ColwiseParallel(), RowwiseParallel()
+    styles: dict[str, ParallelStyle] = {
+        "attention.query_key_value": column,
+        "attention.projection": row,
+        "mlp.0": column,
+        "mlp.2": row,
+    }
+    if sequence_parallel:
+        styles |= {"attention_norm": norm, "mlp_norm": norm}
+        block.gathers_again = not keeps_gathered
+        block.attention.gathers_again = not keeps_gathered
+    parallelize_module(block, mesh, styles)
+    return block
 
 
 class GPT(nn.Module):

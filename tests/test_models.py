@@ -1,11 +1,33 @@
 """The networks of the lessons have the shapes that they claim."""
 
 import math
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
-from ckptlab import models, parameter_bytes, saved_tensors
+from ckptlab import (
+    checkpoint,
+    models,
+    parameter_bytes,
+    saved_tensors,
+    without_memory,
+)
+from ckptlab.planning.transformer import (
+    TECHNIQUES,
+    Technique,
+    TransformerShape,
+    activation_bytes_per_layer,
+    forward_flops_per_layer,
+    hardware_flops,
+    model_flops,
+    parameter_count,
+)
+from tests.benchmarks import paper
 
 # Korthikanti et al. 2022, Table 3: heads, hidden size, micro-batch; s = 2048
 PAPER_MODELS = {
@@ -77,3 +99,106 @@ def test_dropout_saves_one_byte_an_element_and_keeps_the_mean() -> None:
 def test_heads_that_do_not_divide_the_width_are_refused() -> None:
     with pytest.raises(ValueError, match="hidden size 10 does not divide into 3 heads"):
         models.GPT(heads=3, hidden=10, layers=1, sequence=4, vocabulary=4)
+
+
+# -- the paper's layer, on one rank of eight ---------------------------------------
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+@pytest.mark.parametrize("name", paper.MODELS)
+def test_layer_keeps_what_table_2_says_and_the_norms_statistics(
+    name: str, technique: Technique
+) -> None:
+    shape = paper.shape_of(name)
+    formula = activation_bytes_per_layer(shape, technique)
+    measured = paper.measure_bytes(shape, technique)
+    assert measured == formula + paper.statistics_bytes(shape, technique)
+    assert measured == pytest.approx(formula, rel=1e-3)
+
+
+def test_styles_of_pytorch_keep_the_gathered_sequence() -> None:
+    """Section 4.2.2 does not; both first linear layers of a block gather 2sbh."""
+    shape = paper.shape_of("175B")
+    kept = paper.measure_bytes(shape, "tensor+sequence", keeps_gathered=True)
+    again = paper.measure_bytes(shape, "tensor+sequence")
+    whole = 2 * shape.sequence * shape.micro_batch * shape.hidden
+    assert kept - again == 2 * (whole - whole // shape.tensor_parallel)
+
+
+def count_flops(recompute: models.Recompute, *, backward: bool) -> int:
+    """Of one layer of GPT-3, whole, counted while it runs on fake tensors."""
+    with without_memory(), FlopCounterMode(display=False) as counter:
+        block = models.Block(heads=96, hidden=12288, recompute=recompute)
+        output = block(torch.randn(1, 2048, 12288, requires_grad=True))
+        if backward:
+            output.sum().backward()
+    return int(counter.get_total_flops())
+
+
+GPT3_LAYER = TransformerShape(96, 12288, 1, 2048, 1)
+
+
+def test_counted_flops_of_a_forward_pass_are_appendix_a_exactly() -> None:
+    forward = forward_flops_per_layer(GPT3_LAYER)
+    assert count_flops("none", backward=False) == sum(forward.values())
+    assert count_flops("none", backward=True) == 3 * sum(forward.values())
+
+
+@pytest.mark.parametrize("early_stop", [True, False])
+@pytest.mark.parametrize(
+    ("recompute", "technique"),
+    [("full", "full"), ("selective", "tensor+sequence+selective")],
+)
+def test_counted_flops_of_recomputation_are_what_hardware_flops_says(
+    recompute: models.Recompute,
+    technique: Technique,
+    early_stop: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        models, "checkpoint", partial(checkpoint, early_stop=early_stop)
+    )
+    added = count_flops(recompute, backward=True) - count_flops("none", backward=True)
+    assert added == (
+        hardware_flops(GPT3_LAYER, technique, early_stop=early_stop)
+        - model_flops(GPT3_LAYER)
+    )
+
+
+@pytest.mark.parametrize("name", paper.MODELS)
+def test_whole_model_has_the_parameters_of_the_formula(name: str) -> None:
+    heads, hidden, layers, _ = paper.MODELS[name]
+    with without_memory():
+        model = models.GPT(
+            heads=heads, hidden=hidden, layers=layers, sequence=2048, vocabulary=51200
+        )
+    shape = TransformerShape(heads, hidden, layers, 2048, 1)
+    assert parameter_bytes(model) == 4 * parameter_count(shape)
+
+
+@pytest.mark.parametrize("recompute", ["selective", "full"])
+def test_recomputing_block_gives_the_bits_of_the_plain_one(
+    recompute: models.Recompute,
+) -> None:
+    def gradients(recompute: models.Recompute) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        block = models.Block(heads=4, hidden=32, recompute=recompute)
+        output = block(torch.randn(2, 8, 32))
+        output.square().sum().backward()
+        return [output.detach(), *(p.grad for p in block.parameters())]
+
+    for one, other in zip(gradients("none"), gradients(recompute), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_real_ranks_compute_what_one_process_does_and_keep_what_is_predicted(
+    root: Path, tmp_path: Path
+) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.tensor_parallel", str(tmp_path / "meet")],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert run.returncode == 0, run.stderr

@@ -29,6 +29,9 @@ def without_memory() -> Iterator[None]:
     A tensor made outside may be used inside: it is taken for a fake one of its shape.
     What one context made, another can use.
 
+    Unchecked: a real model that is trained inside gets fake gradients, and a counter
+    among its buffers may go on counting.
+
     Example:
         >>> import torch
         >>> from ckptlab import format_bytes, parameter_bytes

@@ -7,8 +7,7 @@ would refuse before it runs. So an operation that also changes a tensor in place
 norm its statistics) has changed it.
 """
 
-from collections.abc import Iterator
-from contextlib import _GeneratorContextManager, contextmanager
+from contextlib import ContextDecorator
 from typing import Any
 
 import torch
@@ -17,10 +16,13 @@ from ckptlab.memory.live import LiveStorages
 from ckptlab.units import format_bytes, parse_bytes
 
 
-def memory_limit(limit: str | int) -> "_GeneratorContextManager[None]":
+def memory_limit(limit: str | int) -> "MemoryLimit":
     """Let what runs inside have so much memory, as if the device had no more.
 
     Limits nest, each counts what runs inside it; it serves as a decorator too.
+
+    Unchecked: PyTorch runs a compiled model uncompiled inside, and goes on so until it
+    is compiled again after `torch.compiler.reset()`.
 
     Args:
         limit: bytes, or a text such as "64 MiB".
@@ -38,22 +40,36 @@ def memory_limit(limit: str | int) -> "_GeneratorContextManager[None]":
         torch.OutOfMemoryError: out of memory: tried to allocate 4 MiB; the limit is \
 1 MiB, 0 B of it in use
     """
-    return _limited(parse_bytes(limit))
+    return MemoryLimit(parse_bytes(limit))
 
 
-@contextmanager
-def _limited(limit_bytes: int) -> Iterator[None]:
-    with _Limit(limit_bytes):
-        yield
+class MemoryLimit(ContextDecorator):
+    """The context that `memory_limit` makes; each time it is entered it counts anew."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._entered: list[_Limit] = []
+
+    def __enter__(self) -> None:
+        limit = _Limit(self._limit_bytes)
+        limit.__enter__()  # type: ignore[no-untyped-call]
+        self._entered.append(limit)
+
+    def __exit__(self, *error: object) -> None:
+        self._entered.pop().__exit__(*error)  # type: ignore[no-untyped-call]
+
+    def __repr__(self) -> str:
+        return f"memory_limit({format_bytes(self._limit_bytes)!r})"
 
 
 class _Limit(LiveStorages):  # type: ignore[no-untyped-call]
     def __init__(self, limit_bytes: int) -> None:
         super().__init__()
         self.limit_bytes = limit_bytes
+        self.skips_meta = True
 
     def on_operation(self, func: Any, made_bytes: int) -> None:
-        if self.live_bytes > self.limit_bytes:
+        if self.live_bytes - self._sum_bytes > self.limit_bytes:
             in_use_bytes = self.live_bytes - made_bytes
             raise torch.OutOfMemoryError(
                 f"out of memory: tried to allocate {format_bytes(made_bytes)}; the "

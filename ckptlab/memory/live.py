@@ -8,12 +8,19 @@ do not.
 
 Left out: what a kernel holds while it runs and gives back before it ends, and the
 Python numbers in an operation, which PyTorch wraps in tensors of eight bytes.
+
+One thing is put right. Autograd adds the gradients of a tensor that was used twice in
+place, but makes a new tensor for the sum while a dispatch mode looks on. What it drops
+for that is taken out one operation earlier, as if the sum had been in place.
 """
 
+import sys
+from types import FrameType
 from typing import Any
 from weakref import ref
 
 import torch
+from torch.autograd.graph import _engine_run_backward
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ckptlab.memory.storage import storages, tensors_in
@@ -23,6 +30,8 @@ _LIFT = torch.ops.aten.lift_fresh.default  # how the data of torch.tensor() come
 _DEVICE_OF = torch.ops.prim.device.default
 _ENTER = torch.ops.profiler._record_function_enter_new.default
 _EXIT = torch.ops.profiler._record_function_exit._RecordFunction
+_WRAPPERS = ("torch._compile", "torch._dynamo.eval_frame")
+_ADD = torch.ops.aten.add.Tensor
 
 
 class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -32,11 +41,16 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Attributes:
         n_operations: seen so far.
+        skips_meta: tensors on the meta device, which hold nothing, do not count.
     """
+
+    supports_higher_order_operators = True  # as one operation each
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.n_operations = 0
+        self.skips_meta = False
+        self._sum_bytes = 0  # of a sum of gradients that was just made
         self._live_bytes = 0
         # by identity, which no other storage has while this one lives
         self._live: dict[int, StorageRecord] = {}
@@ -68,12 +82,15 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return result
         self._take_out_freed()
         self.n_operations += 1
+        self._sum_bytes = 0
         given = (args, kwargs) if kwargs else args
         made_bytes = self.count(given, is_made=func is _LIFT)
         if getattr(func, "is_view", False):
             self._leave_out(result)
         else:
             made_bytes += self.count(result, is_made=True)
+        if func is _ADD and _is_in_place_sum(args):
+            self._sum_bytes = made_bytes
         self.on_operation(func, made_bytes)
         return result
 
@@ -85,6 +102,8 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """
         made_bytes, known = 0, self._live
         for tensor in tensors_in(tree):
+            if self.skips_meta and tensor.is_meta:
+                continue
             for storage in storages(tensor):
                 record = known.get(id(storage))
                 # the usual case is written out, for this runs at every operation
@@ -120,7 +139,7 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, storage: torch.UntypedStorage, tensor: torch.Tensor, is_made: bool
     ) -> "StorageRecord":
         record = StorageRecord(storage, self._freed.append)
-        record.shape, record.dtype = tensor.shape, tensor.dtype
+        record.shape, record.dtype = _shape(tensor), tensor.dtype
         record.device = tensor.device
         record.is_made, record.made = is_made, self.n_operations
         record.last_used = self.n_operations
@@ -145,10 +164,35 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if record.freed is None:
             record.freed = self.n_operations + 1
             self._live_bytes -= record.bytes
+            if (
+                record.bytes == self._sum_bytes
+                and record.last_used == self.n_operations
+            ):
+                record.freed = self.n_operations
+                self._sum_bytes = 0
 
     def _take_out_freed(self) -> None:
         while self._freed:
             self._end(self._freed.pop())
+
+
+def _is_in_place_sum(args: Any) -> bool:
+    """Whether autograd itself adds two gradients, and would do so in place."""
+    if torch._C._current_graph_task_id() == -1 or torch.is_grad_enabled():
+        return False
+    if all(tensor._is_view() or not tensor.is_contiguous() for tensor in args[:2]):
+        return False
+    caller: FrameType | None = sys._getframe(2)  # of the dispatch, through its wrappers
+    while caller is not None and caller.f_globals["__name__"] in _WRAPPERS:
+        caller = caller.f_back
+    # elsewhere it is the backward pass of somebody's own function that adds
+    return caller is None or caller.f_code is _engine_run_backward.__code__
+
+
+def _shape(tensor: torch.Tensor) -> torch.Size:
+    """Of a nested tensor with strides, which has none, an empty one."""
+    is_ragged = tensor.is_nested and tensor.layout is torch.strided
+    return torch.Size() if is_ragged else tensor.shape
 
 
 class StorageRecord(ref[torch.UntypedStorage]):

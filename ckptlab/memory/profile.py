@@ -18,8 +18,8 @@ planning counts (`planning.chain`):
 5. Seconds are medians of several runs after a warm-up, on the device of the stages.
 
 Nothing is left changed: random state, gradients, buffers and training mode are those
-of before. Gradients are asked for with `torch.autograd.grad`, which sets none and runs
-no hook of a parameter.
+of before. Gradients are asked for with `torch.autograd.grad`, which sets none, so that
+no hook which waits for a gradient to be there runs either.
 """
 
 import random
@@ -32,6 +32,9 @@ from typing import Any, NamedTuple
 
 import numpy
 import torch
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.parameter import is_lazy
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map_only
 from tqdm import tqdm
 
@@ -96,7 +99,7 @@ def profile_chain(stages: Stages, *inputs: Any) -> Chain:
                 stage, output = _measure(name, function, arguments, gradient_bytes)
             except (torch.OutOfMemoryError, ModelError):
                 raise
-            except (RuntimeError, TypeError, ValueError) as error:
+            except Exception as error:  # whatever a stage may raise
                 giver = measured[-1].name if measured else "the call"
                 raise ModelError(
                     f"stage {name} cannot run on what {giver} gives it, "
@@ -143,6 +146,7 @@ def _measure_bytes(
 ) -> _Bytes:
     with _Watch() as watch:
         fresh = _fresh(arguments)
+        torch.clear_autocast_cache()  # a cast is made by the stage that needs it first
         watch.start()
         output = function(*fresh.arguments)
         made_bytes = watch.made_bytes()
@@ -245,14 +249,18 @@ class _Seed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *tensors: torch.Tensor) -> torch.Tensor:
-        ctx.likes = [(t.shape, t.dtype, t.device) for t in tensors]
+        ctx.likes = [
+            t.detach() if t.is_nested else (t.shape, t.dtype, t.device) for t in tensors
+        ]
         return torch.zeros((), device=tensors[0].device)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         return tuple(
-            torch.ones(shape, dtype=dtype, device=device)
-            for shape, dtype, device in ctx.likes
+            torch.ones_like(like)
+            if isinstance(like, torch.Tensor)
+            else torch.ones(like[0], dtype=like[1], device=like[2])
+            for like in ctx.likes
         )
 
 
@@ -315,6 +323,8 @@ def _parameters_behind(
 
 def _describe(value: Any) -> str:
     if isinstance(value, torch.Tensor):
+        if value.is_nested:
+            return "a nested tensor"
         return f"a {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     if isinstance(value, (tuple, list)):
         return f"({', '.join(map(_describe, value))})"
@@ -335,10 +345,10 @@ def _left_as_it_is(stages: Iterable[Any], devices: set[torch.device]) -> Iterato
     }
     training = [(module, module.training) for module in modules]
     buffers = [
-        (module, name, buffer, buffer.clone())
+        _Buffer(module, name, buffer)
         for module in modules
         for name, buffer in module._buffers.items()
-        if buffer is not None
+        if buffer is not None and not is_lazy(buffer)
     ]
     python_state, numpy_state = random.getstate(), numpy.random.get_state()
     gpus = [device for device in devices if device.type == "cuda"]
@@ -351,11 +361,32 @@ def _left_as_it_is(stages: Iterable[Any], devices: set[torch.device]) -> Iterato
         numpy.random.set_state(numpy_state)
         for module, was_training in training:
             module.training = was_training
-        for module, name, buffer, content in buffers:
-            module._buffers[name] = buffer
-            # not by its version, which batch norm leaves as it is
+        for buffer in buffers:
+            buffer.put_back()
+
+
+class _Buffer:
+    """A buffer of a module, and a copy of what it holds."""
+
+    def __init__(
+        self, module: torch.nn.Module, name: str, tensor: torch.Tensor
+    ) -> None:
+        self._module, self._name, self._tensor = module, name, tensor
+        self._version = None if tensor.is_inference() else tensor._version
+        with _disable_current_modes():  # a copy, if the buffer is no fake
+            self._copy = tensor.detach().clone()
+
+    def put_back(self) -> None:
+        """Make buffer and module what they were."""
+        self._module._buffers[self._name] = self._tensor
+        if self._version is None:
+            return
+        # batch norm changes its statistics without a new version
+        is_changed = self._tensor._version != self._version
+        if is_changed or isinstance(self._module, _NormBase):
             with (
                 torch.no_grad(),
-                torch.autograd._unsafe_preserve_version_counter(buffer),  # type: ignore[attr-defined]
+                _disable_current_modes(),
+                torch.autograd._unsafe_preserve_version_counter(self._tensor),  # type: ignore[attr-defined]
             ):
-                buffer.copy_(content)
+                self._tensor.copy_(self._copy)

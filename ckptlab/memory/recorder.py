@@ -71,6 +71,7 @@ class Recorder(LiveStorages):  # type: ignore[no-untyped-call]
         self._depth_outside = 0  # modules running when the backward pass began
         self._is_in_optimizer = False
         self._is_open = True
+        self._task = -1
         self._modules_by_node: dict[int, str] = {}
 
     @contextmanager
@@ -124,12 +125,10 @@ class Recorder(LiveStorages):  # type: ignore[no-untyped-call]
         """Note the operation, and for which module it ran."""
         phase = self._phase()
         if phase == "backward":
-            self._begin_backward()
+            self._follow_backward()
             node = torch._C._current_autograd_node()
             module = self._modules_by_node.get(node._sequence_nr(), "") if node else ""
         else:
-            if self.operations and self.operations[-1].phase == "backward":
-                self._own_gradients()
             module = self._running.name
             if threading.get_ident() == self._thread:
                 node_number = torch._C._autograd._get_sequence_nr() - 1
@@ -144,7 +143,11 @@ class Recorder(LiveStorages):  # type: ignore[no-untyped-call]
         depth = self._running.depth
         if not _is_in_backward():
             self._depth_outside = depth
-            return "optimizer" if self._is_in_optimizer and not depth else "forward"
+            # a closure that the optimizer calls runs with gradients
+            is_step = (
+                self._is_in_optimizer and not depth and not torch.is_grad_enabled()
+            )
+            return "optimizer" if is_step else "forward"
         is_here = threading.get_ident() == self._thread
         # a module that the backward pass runs, or operations that it wants to
         # differentiate though nobody asked for a graph of gradients
@@ -155,8 +158,14 @@ class Recorder(LiveStorages):  # type: ignore[no-untyped-call]
             return "recompute"
         return "backward"
 
-    def _begin_backward(self) -> None:
-        """Count the gradient that backward() starts from, a 1, to the backward pass."""
+    def _follow_backward(self) -> None:
+        task = torch._C._current_graph_task_id()
+        if task == self._task:
+            return
+        self._task = task
+        # gradients may not live to see the next operation
+        torch.autograd.Variable._execution_engine.queue_callback(self._own_gradients)
+        # the gradient that backward() starts from, a 1, counts to the backward pass
         last = self.operations[-1] if self.operations else None
         if last and last.phase == "forward" and last.function is _ONES_LIKE:
             self.operations[-1] = last._replace(phase="backward")

@@ -235,7 +235,9 @@ def memory_timeline(
         optimizer: its state counts from the start. One that steps inside the context
             is found anyway.
 
-    Unchecked: on a GPU the peak statistics of PyTorch's allocator begin anew.
+    Unchecked: on a GPU the peak statistics of PyTorch's allocator begin anew. PyTorch
+    runs a compiled model uncompiled inside, and goes on so until it is compiled again
+    after `torch.compiler.reset()`.
 
     Raises:
         ModelError: `model` is not a module, or `optimizer` not an optimizer.

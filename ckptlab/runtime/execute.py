@@ -57,12 +57,12 @@ class PlannedStages(torch.nn.Module):
         for name, stage in named_stages(stages):
             self._names.append(name)
             if isinstance(stage, torch.nn.Module):
-                self.add_module(name, stage)
+                self._modules[name] = stage  # whatever it is called
             else:
                 self._functions[name] = stage
         if isinstance(stages, torch.nn.Module):
             self.training = stages.training
-        self.plan = plan
+        self._plan = self._checked(plan)
 
     @property
     def plan(self) -> Plan:
@@ -71,6 +71,9 @@ class PlannedStages(torch.nn.Module):
 
     @plan.setter
     def plan(self, plan: Plan) -> None:
+        self._plan = self._checked(plan)
+
+    def _checked(self, plan: Plan) -> Plan:
         if not isinstance(plan, Plan):
             raise PlanError(f"{plan!r} is not a plan; make one with Plan.parse(…)")
         n_stages = len(self._names)
@@ -80,14 +83,17 @@ class PlannedStages(torch.nn.Module):
                 f"{plan.stages[-1]}, but there are stages 1 to {n_stages}; write a "
                 "plan for those"
             )
-        self._plan = plan
+        return plan
 
     def __len__(self) -> int:
         return len(self._names)
 
     def forward(self, *inputs: Any) -> Any:
         """What the last stage returns."""
-        stages = [self._modules.get(n) or self._functions[n] for n in self._names]
+        stages = [
+            self._functions[name] if name in self._functions else self._modules[name]
+            for name in self._names
+        ]
         return _in_a_row([_under_plan(item, stages) for item in self._plan.items])(
             *inputs
         )

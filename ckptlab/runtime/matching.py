@@ -42,9 +42,14 @@ class Arguments:
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         self._tensors = tensors
+        self._ids = set(map(id, tensors))
         self._storages: set[int] | None = None
 
     def __contains__(self, tensor: torch.Tensor) -> bool:
+        if id(tensor) in self._ids:
+            return True
+        if isinstance(tensor, torch.nn.Parameter):
+            return False
         if self._storages is None:
             self._storages = {s._cdata for t in self._tensors for s in storages(t)}
         return any(storage._cdata in self._storages for storage in storages(tensor))
@@ -61,9 +66,23 @@ def describe(tensor: torch.Tensor, arguments: Arguments, check: str) -> Known:
     if base.is_leaf and not base.is_inference() and base not in arguments:
         version = base._version
     if check == "values" and not may_still_be_filled(tensor, arguments):
-        plain = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        value = hashlib.blake2b(plain.numpy().data, digest_size=8).digest()
+        value = _fingerprint(tensor.detach())
     return Known(tensor.shape, tensor.dtype, tensor.device, version, value)
+
+
+def _fingerprint(tensor: torch.Tensor) -> bytes:
+    digest = hashlib.blake2b(digest_size=8)
+    if type(tensor) is torch.Tensor and tensor.layout is torch.strided:
+        plain = [tensor.resolve_conj().resolve_neg()]
+    else:  # the parts that hold what a sparse, jagged or distributed tensor holds
+        plain = [
+            torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+            for storage in storages(tensor)
+        ]
+    for part in plain:
+        flat = part.cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(flat.numpy().data)
+    return digest.digest()
 
 
 def may_still_be_filled(tensor: torch.Tensor, arguments: Arguments) -> bool:

@@ -12,7 +12,7 @@ import pickle
 import random
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import torch
@@ -40,14 +40,17 @@ class TorchSource:
 
     def read(self) -> bytes:
         """The state as bytes."""
-        state = self._generator.get_state()
-        # not as an array, for which a tensor is detached: others would see that
-        return ctypes.string_at(state.data_ptr(), state.numel())
+        return as_bytes(self._generator.get_state())
 
     def write(self, state: bytes) -> None:
         """Go back to a state."""
         copy = torch.frombuffer(bytearray(state), dtype=torch.uint8)
         self._generator.set_state(copy)
+
+
+def as_bytes(state: torch.Tensor) -> bytes:
+    """A generator's state, read without an operation, which others would see."""
+    return ctypes.string_at(state.data_ptr(), state.numel())
 
 
 class PythonSource:
@@ -127,18 +130,50 @@ class NumpySource:
         self._random.set_state((kind, numpy.frombuffer(words, numpy.uint32), *rest))
 
 
-def sources(
-    devices: Iterable[torch.device], generators: Iterable[torch.Generator]
-) -> list[Source]:
-    """All that a function on those devices, given those generators, may draw from."""
+class OwnSource:
+    """A generator of Python or NumPy that the user has made."""
+
+    def __init__(self, read: Callable[[], Any], write: Callable[[Any], object]) -> None:
+        self._read, self._write = read, write
+
+    def read(self) -> bytes:
+        """The state, pickled, which compares where it holds arrays."""
+        return pickle.dumps(self._read())
+
+    def write(self, state: bytes) -> None:
+        """Go back to a state."""
+        self._write(pickle.loads(state))
+
+
+def default_sources(devices: Iterable[torch.device]) -> list[Source]:
+    """What functions on those devices draw from unless they are given a generator."""
     found: list[Source] = [CPU, _PYTHON]
     if "numpy" in sys.modules:
         found.append(_numpy())
     for device in devices:
         if device.type == "cuda":
             found.append(TorchSource(torch.cuda.default_generators[device.index]))
-    found += map(TorchSource, generators)
     return found
+
+
+def source_of(item: Any) -> Source | None:
+    """A generator as a source; None for what is no generator."""
+    if isinstance(item, _PLAIN):  # most of what anybody asks about
+        return None
+    if isinstance(item, torch.Generator):
+        return TorchSource(item)
+    if isinstance(item, random.Random):
+        return OwnSource(item.getstate, item.setstate)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        if isinstance(item, numpy.random.RandomState):
+            return OwnSource(item.get_state, item.set_state)
+        if isinstance(item, numpy.random.Generator):
+            bits = item.bit_generator
+            return OwnSource(
+                lambda: bits.state, lambda state: setattr(bits, "state", state)
+            )
+    return None
 
 
 def _numpy() -> NumpySource:
@@ -148,6 +183,7 @@ def _numpy() -> NumpySource:
     return _NUMPY
 
 
+_PLAIN = (bool, int, float, str, tuple, list, torch.Tensor)
 CPU = TorchSource(torch.default_generator)
 _PYTHON = PythonSource()
 _NUMPY: NumpySource | None = None

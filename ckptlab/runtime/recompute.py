@@ -32,6 +32,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from ckptlab.errors import RecomputationError
+from ckptlab.memory.storage import tensors_in
 from ckptlab.runtime.matching import (
     CHECKS,
     Arguments,
@@ -44,7 +45,7 @@ from ckptlab.runtime.matching import (
     too_many,
     with_log,
 )
-from ckptlab.runtime.randomness import CPU
+from ckptlab.runtime.randomness import CPU, as_bytes
 from ckptlab.runtime.surroundings import Surroundings
 
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
@@ -108,21 +109,19 @@ def checkpoint(
         )
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
-    first_context, second_context = (
-        (_NOTHING, _NOTHING) if context_fn is None else (context_fn())
-    )
+    contexts = (_NOTHING, _NOTHING) if context_fn is None else context_fn()
     log = OperationLog() if debug else None
     options = _Options(
-        determinism_check, preserve_rng_state, early_stop, second_context, log
+        determinism_check, preserve_rng_state, early_stop, contexts[1], log
     )
     run = _Run(function, args, kwargs, options)
     with (
         saved_tensors_hooks(run.pack, run.unpack),
         _NOTHING if log is None else log.run(0),
-        first_context,
+        contexts[0],
     ):
         result = function(*args, **kwargs)
-    run.settle()
+    run.settle(result)
     return result
 
 
@@ -168,14 +167,17 @@ class _Run:
         anchor = _Inputs.apply(_ANCHOR, *tensors)  # type: ignore[no-untyped-call]
         self.inputs = anchor.grad_fn  # rule 1
         self.surroundings = Surroundings(
-            function, leaves, keeps_random_state=options.keeps_random_state
+            function,
+            leaves,
+            keeps_random_state=options.keeps_random_state,
+            keeps_statistics=options.check == "values",
         )
         self.arguments: Arguments | None = Arguments(tensors)  # until it is settled
         self.slots: list[weakref.ref[_Slot]] = []
         self.known: list[Known] = []
         self.recomputed: dict[int, tuple[torch.Tensor, int]] = {}  # with its version
         self.task = -1  # the backward pass that they were recomputed for
-        self.drawn: bytes | None = None  # state at the last tensor
+        self.drawn: torch.Tensor | None = None  # state at the last tensor
         self.lock = threading.RLock()  # each device runs its backward pass in a thread
 
     def pack(self, tensor: torch.Tensor) -> _Slot:
@@ -185,13 +187,13 @@ class _Run:
         self.slots.append(weakref.ref(slot))
         self.known.append(describe(tensor, self.arguments, self.options.check))
         if self.options.keeps_random_state:
-            self.drawn = CPU.read()
+            self.drawn = torch.default_generator.get_state()
         return slot
 
-    def settle(self) -> None:
+    def settle(self, result: Any) -> None:
         """The first pass is over: let go of what only it needed."""
         self.arguments = None
-        self.surroundings.settle()
+        self.surroundings.settle(tensors_in(result))
         if not self.surroundings.draws:
             self.drawn = None
 
@@ -234,10 +236,15 @@ class _Run:
                 suppress(_Stop),
             ):
                 self.function(*args, **kwargs)
+            second.check_number()
+        except BaseException:
+            # TorchScript turns the stop into an error of its own
+            if not second.is_stopped:
+                self.recomputed.clear()
+                raise
         finally:
             while undo:
                 undo.pop()()
-        second.check_number()
 
     def _read_inputs(self) -> list[torch.Tensor]:
         try:
@@ -247,9 +254,9 @@ class _Run:
                 raise
             raise RecomputationError(f"{_CHANGED}. {error}") from error
         # hooks around the checkpoint switch autograd's own check off
-        for tensor, (address, version) in zip(saved, self.states, strict=True):
-            now = _state(tensor)
-            if now[0] == address and now[1] > version:
+        for tensor, (storage, version) in zip(saved, self.states, strict=True):
+            is_same = storage is not None and storage() is tensor.untyped_storage()
+            if is_same and tensor._version != version:
                 raise RecomputationError(_CHANGED)
         return [
             _anew(tensor, needs_gradient)
@@ -266,12 +273,13 @@ class _SecondRun:
         self._number = 0
         self._node_in_doubt = -1
         self._is_complete = False
+        self.is_stopped = False
 
     def pack(self, tensor: torch.Tensor) -> torch.Tensor:
         """Keep what a slot still waits for, and stop after the last one (rule 3)."""
         run, number = self._run, self._number
         if self._is_complete:
-            raise _Stop
+            self._stop()
         self._number += 1
         if number == len(run.slots):
             self._fail(too_many(number))
@@ -286,9 +294,13 @@ class _SecondRun:
             # the first pass still runs if it asks for gradients itself
             if run.options.early_stop or run.arguments is not None:
                 if self._node_in_doubt != torch._C._autograd._get_sequence_nr():
-                    raise _Stop
+                    self._stop()
                 self._is_complete = True
         return tensor.detach()
+
+    def _stop(self) -> NoReturn:
+        self.is_stopped = True
+        raise _Stop
 
     def check_number(self) -> None:
         """After the run: it must not have saved too little."""
@@ -304,7 +316,7 @@ class _SecondRun:
 
     def _check_random_numbers(self) -> None:
         drawn = self._run.drawn
-        if drawn is not None and drawn != CPU.read():
+        if drawn is not None and as_bytes(drawn) != CPU.read():
             self._fail(
                 "recomputation drew other random numbers than the first pass, probably "
                 "because another thread drew some in between; give each thread a "
@@ -313,7 +325,6 @@ class _SecondRun:
             )
 
     def _fail(self, message: str) -> NoReturn:
-        self._run.recomputed.clear()
         raise with_log(message, self._run.options.log)
 
 
@@ -323,11 +334,15 @@ class _Inputs(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, anchor: torch.Tensor, *tensors: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(*tensors)
-        return anchor.detach()
+        return torch.empty(0)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         raise AssertionError("nothing depends on this node")
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return None
 
 
 class _Anew(torch.autograd.Function):
@@ -373,11 +388,15 @@ def _unflatten(
     return args, kwargs
 
 
-def _state(tensor: torch.Tensor) -> tuple[int, int]:
-    """Where a tensor lies and how often it was changed; zeros where that is unknown."""
-    if type(tensor) not in _PLAIN or tensor.is_inference():
-        return 0, 0
-    return tensor.data_ptr(), tensor._version
+def _state(
+    tensor: torch.Tensor,
+) -> tuple["weakref.ref[torch.UntypedStorage] | None", int]:
+    """What tells whether a plain tensor was changed in place since."""
+    if type(tensor) not in _PLAIN or tensor.layout is not torch.strided:
+        return None, 0
+    if tensor.is_inference():
+        return None, 0
+    return weakref.ref(tensor.untyped_storage()), tensor._version
 
 
 def _anew(tensor: torch.Tensor, needs_gradient: bool) -> torch.Tensor:

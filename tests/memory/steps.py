@@ -180,6 +180,17 @@ def gan() -> TrainingStep:
     return TrainingStep(maker, run)
 
 
+def used_several_times() -> TrainingStep:
+    """Autograd adds the gradients of one tensor up, in place if nobody watches."""
+    model = nn.Linear(16, 1024)
+
+    def run() -> None:
+        hidden = model(torch.randn(256, 16)).view(256, 4, 256)
+        (hidden[:, 0].sum() + hidden[:, 1].sum() + hidden[:, 2].sum()).backward()
+
+    return TrainingStep(model, run)
+
+
 CASES: dict[str, Callable[[], TrainingStep]] = {
     "MLP": mlp,
     "CNN with batch norm": cnn,
@@ -195,4 +206,5 @@ CASES: dict[str, Callable[[], TrainingStep]] = {
     "Adam's second step": lambda: adam(steps_before=1),
     "raises halfway": raises_halfway,
     "two optimizers": gan,
+    "tensor used several times": used_several_times,
 }

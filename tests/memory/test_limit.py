@@ -111,6 +111,32 @@ def test_limit_is_a_decorator_anew_at_each_call() -> None:
         allocate(65)
 
 
+def test_limit_can_be_entered_again_even_inside_itself() -> None:
+    limit = memory_limit("64 KiB")
+    for _ in range(2):
+        with limit:
+            kept = kib(40)
+            with limit, pytest.raises(torch.OutOfMemoryError, match="40 KiB of it"):
+                kib(30)
+            del kept
+            kib(60)
+    assert repr(limit) == "memory_limit('64 KiB')"
+
+
+def test_gradients_that_add_up_do_so_in_place() -> None:
+    x = torch.ones(16 * KIB, requires_grad=True)  # 64 KiB
+    with memory_limit("260 KiB"):  # x, two gradients and their sum's place
+        (x[::2].sum() + x[1::2].sum()).backward()
+    x.grad = None
+    with memory_limit("190 KiB"), pytest.raises(torch.OutOfMemoryError):
+        (x[::2].sum() + x[1::2].sum()).backward()
+
+
+def test_meta_tensors_hold_nothing() -> None:
+    with memory_limit("1 KiB"):
+        torch.empty(10**9, device="meta").add_(1)
+
+
 def test_limit_ends_with_its_context_even_after_an_error() -> None:
     with pytest.raises(torch.OutOfMemoryError), memory_limit("1 KiB"):
         kib(2)

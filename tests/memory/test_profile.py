@@ -267,6 +267,26 @@ def test_chain_of_fake_tensors_has_the_bytes_of_the_real_one() -> None:
     assert quantities(fake) == quantities(real)
 
 
+def test_casts_of_autocast_belong_to_the_stage_that_makes_them() -> None:
+    layers = nn.Sequential(*[nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(3)])
+    x = some_input()
+    with torch.autocast("cpu", torch.bfloat16):
+        chain = profile_chain(layers, x)
+        with memory_timeline(layers) as timeline:
+            _output = layers(x)
+    kept = timeline.steps[-1].bytes_by_kind["activation"]
+    assert sum(s.saved_bytes for s in chain.stages) + chain.input_bytes == kept
+
+
+def test_jagged_and_lazy_stages_can_be_measured() -> None:
+    jagged = torch.nested.nested_tensor(
+        [torch.randn(2, WIDTH), torch.randn(3, WIDTH)], layout=torch.jagged
+    )
+    assert profile_chain(layer(), jagged).stages[0].output_bytes >= 4 * 5 * WIDTH
+    stages = [nn.Linear(WIDTH, WIDTH), nn.LazyBatchNorm1d()]
+    assert profile_chain(stages, some_input()).stages[1].backward_seconds > 0
+
+
 # -- what it leaves ---------------------------------------------------------------
 
 
@@ -318,6 +338,36 @@ def test_all_is_as_before_even_if_a_stage_fails(fails: bool) -> None:
             profile_chain([nn.Tanh(), model], x)
         assert list(everything(model)) == before
     assert not x.requires_grad
+
+
+class Adds(nn.Module):
+    """Uses a buffer of any kind."""
+
+    def __init__(self, buffer: torch.Tensor) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("buffer", buffer)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden: torch.Tensor = self.linear(x) + self.buffer
+        return hidden
+
+
+def test_buffers_that_cannot_be_written_to_are_left_alone() -> None:
+    with torch.inference_mode():
+        frozen = torch.zeros(WIDTH)
+    for buffer in (torch.zeros(1, WIDTH).expand(BATCH, WIDTH), frozen):
+        stage = Adds(buffer)
+        profile_chain([stage], some_input())
+        assert stage.buffer is buffer
+
+
+def test_real_buffers_stay_as_they_are_under_fake_tensors() -> None:
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH))
+    with without_memory():
+        profile_chain(model, some_input())
+    assert model[1].num_batches_tracked == 0
+    assert torch.equal(model[1].running_mean, torch.zeros(WIDTH))
 
 
 def test_gradients_that_were_there_stay_and_no_hook_of_a_parameter_runs() -> None:
@@ -394,6 +444,11 @@ def test_progress_shows_what_takes_longer_than_a_second(
             r"\(a float32\[32, 8\]\): mat1 and mat2",
         ),
         (nn.Sequential(nn.Linear(3, 3)), r"cannot run on what the call gives it"),
+        (
+            [nn.GRU(WIDTH, 8), nn.Flatten()],
+            "stage 1: Flatten cannot run on what 0: GRU",
+        ),
+        ([nn.Linear(WIDTH, 8), lambda x: x[0]["a"]], "stage 1: <lambda> cannot run on"),
         ([lambda x: None], "returned a NoneType and no tensor"),
         ([nn.ReLU()], "no stage needs a gradient"),
     ],

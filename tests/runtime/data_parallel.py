@@ -37,6 +37,8 @@ def train(rank: int, file: str) -> None:
                 other -= 0.01 * other.grad
         plain.zero_grad()
         model.zero_grad()
+    del parallel  # whose threads must not outlive the group
+    dist.barrier()
     dist.destroy_process_group()
 
 
