@@ -6,8 +6,9 @@ each tensor. When the backward pass asks for the first of them, the function run
 more from its inputs; what autograd saves in this second run is, in the same order, what
 the slots stand for.
 
-1. The inputs are kept by an autograd node of their own. So hooks around the checkpoint
-   (a probe, offloading, another checkpoint) get them like any saved tensor.
+1. The inputs are kept by an autograd node of their own (`runtime.inputs`). So hooks
+   around the checkpoint (a probe, offloading, another checkpoint) get them like any
+   saved tensor.
 2. A slot lives as long as autograd's graph needs it. The second run keeps a tensor only
    for a slot that lives, until it is asked for or the backward pass ends.
 3. The second run stops once the last tensor has been saved: what the function computes
@@ -29,10 +30,10 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from ckptlab.errors import RecomputationError
 from ckptlab.memory.storage import tensors_in
+from ckptlab.runtime.inputs import Inputs
 from ckptlab.runtime.matching import (
     CHECKS,
     Arguments,
@@ -69,7 +70,8 @@ def checkpoint(
     Takes the place of `torch.utils.checkpoint.checkpoint(..., use_reentrant=False)`.
 
     Args:
-        function: a module or any callable that does the same when called twice.
+        function: a module or any callable that does the same when called twice. A lazy
+            module is run as it is when it first finds its shape.
         args, kwargs: its arguments; tensors in nested containers are found.
         preserve_rng_state: the second run draws the random numbers of the first, from
             PyTorch, Python and NumPy and from generators given or closed over.
@@ -115,6 +117,8 @@ def checkpoint(
         determinism_check, preserve_rng_state, early_stop, contexts[1], log
     )
     run = _Run(function, args, kwargs, options)
+    if run.surroundings.is_to_be_initialized:  # by this call, and not by a second one
+        return function(*args, **kwargs)
     with (
         saved_tensors_hooks(run.pack, run.unpack),
         _NOTHING if log is None else log.run(0),
@@ -157,22 +161,15 @@ class _Run:
         options: _Options,
     ) -> None:
         self.function, self.options = function, options
-        leaves, self.spec = _flatten(args, kwargs)
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        self.others = [
-            _HERE if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves
-        ]
-        self.needs_gradient = [tensor.requires_grad for tensor in tensors]
-        self.states = [_state(tensor) for tensor in tensors]
-        anchor = _Inputs.apply(_ANCHOR, *tensors)  # type: ignore[no-untyped-call]
-        self.inputs = anchor.grad_fn  # rule 1
+        self.inputs = Inputs(args, kwargs)  # rule 1
         self.surroundings = Surroundings(
             function,
-            leaves,
+            self.inputs.leaves,
             keeps_random_state=options.keeps_random_state,
             keeps_statistics=options.check == "values",
         )
-        self.arguments: Arguments | None = Arguments(tensors)  # until it is settled
+        self.arguments = Arguments(self.inputs.tensors)
+        self.is_first_pass = True
         self.slots: list[weakref.ref[_Slot]] = []
         self.known: list[Known] = []
         self.recomputed: dict[int, tuple[torch.Tensor, int]] = {}  # with its version
@@ -182,7 +179,6 @@ class _Run:
 
     def pack(self, tensor: torch.Tensor) -> _Slot:
         """The hook of the first pass."""
-        assert self.arguments is not None
         slot = _Slot(len(self.slots))
         self.slots.append(weakref.ref(slot))
         self.known.append(describe(tensor, self.arguments, self.options.check))
@@ -192,7 +188,9 @@ class _Run:
 
     def settle(self, result: Any) -> None:
         """The first pass is over: let go of what only it needed."""
-        self.arguments = None
+        self.is_first_pass = False
+        self.inputs.settle()
+        self.arguments = Arguments([])
         self.surroundings.settle(tensors_in(result))
         if not self.surroundings.draws:
             self.drawn = None
@@ -222,9 +220,8 @@ class _Run:
             torch.autograd.Variable._execution_engine.queue_callback(
                 lambda: _forget(this)
             )
-        tensors = self._read_inputs()
-        args, kwargs = _unflatten(self.others, tensors, self.spec)
-        second = _SecondRun(self, tensors)
+        again = self.inputs.read()
+        second = _SecondRun(self, again.tensors)
         log = self.options.log
         undo = self.surroundings.enter()
         try:
@@ -235,7 +232,7 @@ class _Run:
                 torch.enable_grad(),
                 suppress(_Stop),
             ):
-                self.function(*args, **kwargs)
+                self.function(*again.args, **again.kwargs)
             second.check_number()
         except BaseException:
             # TorchScript turns the stop into an error of its own
@@ -245,23 +242,6 @@ class _Run:
         finally:
             while undo:
                 undo.pop()()
-
-    def _read_inputs(self) -> list[torch.Tensor]:
-        try:
-            saved = self.inputs.saved_tensors
-        except RuntimeError as error:
-            if "modified by an inplace operation" not in str(error):
-                raise
-            raise RecomputationError(f"{_CHANGED}. {error}") from error
-        # hooks around the checkpoint switch autograd's own check off
-        for tensor, (storage, version) in zip(saved, self.states, strict=True):
-            is_same = storage is not None and storage() is tensor.untyped_storage()
-            if is_same and tensor._version != version:
-                raise RecomputationError(_CHANGED)
-        return [
-            _anew(tensor, needs_gradient)
-            for tensor, needs_gradient in zip(saved, self.needs_gradient, strict=True)
-        ]
 
 
 class _SecondRun:
@@ -292,7 +272,7 @@ class _SecondRun:
         if self._number == len(run.slots):
             self._check_random_numbers()
             # the first pass still runs if it asks for gradients itself
-            if run.options.early_stop or run.arguments is not None:
+            if run.options.early_stop or run.is_first_pass:
                 if self._node_in_doubt != torch._C._autograd._get_sequence_nr():
                     self._stop()
                 self._is_complete = True
@@ -328,88 +308,7 @@ class _SecondRun:
         raise with_log(message, self._run.options.log)
 
 
-class _Inputs(torch.autograd.Function):
-    """A node that saves the inputs, and that no gradient ever reaches."""
-
-    @staticmethod
-    def forward(ctx: Any, anchor: torch.Tensor, *tensors: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(*tensors)
-        return torch.empty(0)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        raise AssertionError("nothing depends on this node")
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
-        return None
-
-
-class _Anew(torch.autograd.Function):
-    """An alias that can be changed in place, as a leaf that needs a gradient cannot."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.detach()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return gradients[0]
-
-
 _NOTHING = nullcontext()
-_CHANGED = (
-    "an argument of the checkpointed function was changed in place after the call "
-    "began, so that nothing can be computed again from it; give the function a copy, "
-    "or change one"
-)
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-_HERE = object()  # marks the place of a tensor among the arguments
-_ANCHOR = torch.empty(0, requires_grad=True)
-
-
-def _flatten(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[list[Any], TreeSpec | None]:
-    """The leaves of the arguments; no tree if there are only tensors in a row."""
-    if not kwargs and all(isinstance(leaf, torch.Tensor) for leaf in args):
-        return list(args), None
-    return tree_flatten((args, kwargs))
-
-
-def _unflatten(
-    others: list[Any], tensors: list[torch.Tensor], spec: TreeSpec | None
-) -> tuple[Any, dict[str, Any]]:
-    if spec is None:
-        return tensors, {}
-    following = iter(tensors)
-    leaves = [next(following) if leaf is _HERE else leaf for leaf in others]
-    args, kwargs = tree_unflatten(leaves, spec)
-    return args, kwargs
-
-
-def _state(
-    tensor: torch.Tensor,
-) -> tuple["weakref.ref[torch.UntypedStorage] | None", int]:
-    """What tells whether a plain tensor was changed in place since."""
-    if type(tensor) not in _PLAIN or tensor.layout is not torch.strided:
-        return None, 0
-    if tensor.is_inference():
-        return None, 0
-    return weakref.ref(tensor.untyped_storage()), tensor._version
-
-
-def _anew(tensor: torch.Tensor, needs_gradient: bool) -> torch.Tensor:
-    """The tensor without its history, so that hooks set on it do not run twice."""
-    alias = tensor.detach()
-    if not needs_gradient:
-        return alias
-    alias.requires_grad_()
-    if tensor.is_leaf:
-        return alias
-    with torch.enable_grad():
-        anew: torch.Tensor = _Anew.apply(alias)  # type: ignore[no-untyped-call]
-    return anew
 
 
 def _forget(run: "weakref.ref[_Run]") -> None:

@@ -68,6 +68,11 @@ class Surroundings:
         self._parameters: list[torch.nn.Parameter] = []
 
     @property
+    def is_to_be_initialized(self) -> bool:
+        """Whether a lazy module has yet to find its shape."""
+        return self._used.is_lazy
+
+    @property
     def draws(self) -> bool:
         """Whether the first pass drew from PyTorch's generator, once it is settled."""
         return any(source is CPU for source, _ in self._random)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.nn.parameter import is_lazy
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from ckptlab.runtime.randomness import Source, source_of
 
@@ -29,6 +29,7 @@ class Used:
         modules: every module, each once.
         is_variable: a function or container was looked into, which may find something
             else another time.
+        is_lazy: a module has parameters or buffers that are still to be initialized.
         tensors: that are neither parameters nor buffers.
         sources: generators of random numbers.
         scalars: plain values that functions close over.
@@ -40,6 +41,7 @@ class Used:
         self.sources: list[Source] = []
         self.scalars: list[Any] = []
         self.is_variable = False
+        self.is_lazy = False
         seen: dict[int, Any] = {}  # with the objects, so that none goes meanwhile
         todo = list(roots)
         while todo:
@@ -70,6 +72,9 @@ class Used:
         if isinstance(module, torch.jit.ScriptModule):  # shows nothing of itself
             return ()
         self.modules.append(module)
+        self.is_lazy |= isinstance(module, LazyModuleMixin) and (
+            module.has_uninitialized_params()
+        )
         held = vars(module)
         generators = [
             held[name]
@@ -79,10 +84,10 @@ class Used:
         return [*module._modules.values(), *generators]
 
     def parameters(self) -> Iterator[torch.nn.Parameter]:
-        """Of all modules; those that are still to be initialized left out."""
+        """Of all modules."""
         for module in self.modules:
             for parameter in module._parameters.values():
-                if parameter is not None and not is_lazy(parameter):
+                if parameter is not None:
                     yield parameter
 
     def is_like(self, other: "Used") -> bool:
