@@ -42,6 +42,26 @@ if TYPE_CHECKING:
     from ckptlab.planning.planners import plan_sqrt as plan_sqrt
     from ckptlab.planning.planners import plan_store_all as plan_store_all
     from ckptlab.planning.replay import replay as replay
+    from ckptlab.planning.transformer import TransformerShape as TransformerShape
+    from ckptlab.planning.transformer import (
+        activation_bytes_first_stage as activation_bytes_first_stage,
+    )
+    from ckptlab.planning.transformer import (
+        activation_bytes_per_layer as activation_bytes_per_layer,
+    )
+    from ckptlab.planning.transformer import activation_terms as activation_terms
+    from ckptlab.planning.transformer import (
+        extra_activation_terms as extra_activation_terms,
+    )
+    from ckptlab.planning.transformer import (
+        forward_flops_per_layer as forward_flops_per_layer,
+    )
+    from ckptlab.planning.transformer import hardware_flops as hardware_flops
+    from ckptlab.planning.transformer import model_flops as model_flops
+    from ckptlab.planning.transformer import parameter_count as parameter_count
+    from ckptlab.planning.transformer import (
+        training_state_bytes as training_state_bytes,
+    )
     from ckptlab.runtime.execute import apply_plan as apply_plan
     from ckptlab.runtime.recompute import checkpoint as checkpoint
     from ckptlab.units import format_bytes as format_bytes
@@ -54,18 +74,27 @@ _HOMES = {
     "PlanError": "errors",
     "RecomputationError": "errors",
     "Stage": "planning.chain",
+    "TransformerShape": "planning.transformer",
+    "activation_bytes_first_stage": "planning.transformer",
+    "activation_bytes_per_layer": "planning.transformer",
+    "activation_terms": "planning.transformer",
     "apply_plan": "runtime.execute",
     "check": "course.quiz",
     "checkpoint": "runtime.recompute",
     "count_bytes": "memory.storage",
     "explore_weights_and_activations": "course.explorers",
+    "extra_activation_terms": "planning.transformer",
     "format_bytes": "units",
+    "forward_flops_per_layer": "planning.transformer",
+    "hardware_flops": "planning.transformer",
     "lesson": "course.notebook",
     "memory_limit": "memory.limit",
     "memory_timeline": "memory.timeline",
+    "model_flops": "planning.transformer",
     "one_rank_of": "memory.fake",
-    "pareto": "planning.planners",
     "parameter_bytes": "memory.storage",
+    "parameter_count": "planning.transformer",
+    "pareto": "planning.planners",
     "plan_every": "planning.planners",
     "plan_for_budget": "planning.planners",
     "plan_sqrt": "planning.planners",
@@ -78,6 +107,7 @@ _HOMES = {
     "replay": "planning.replay",
     "reveal": "course.quiz",
     "saved_tensors": "memory.saved",
+    "training_state_bytes": "planning.transformer",
     "without_memory": "memory.fake",
 }
 

@@ -1,11 +1,11 @@
-"""Two processes share a transformer layer; run by the test of that.
+"""Two processes share a transformer layer; a test runs this under torchrun.
 
-The first argument is a file that both can reach. Each rank computes what one process
-computes alone, and keeps the bytes that one rank of two is measured to keep without
-any other process.
+torchrun --standalone --nproc-per-node=2 -m tests.tensor_parallel
+
+Each rank computes what one process computes alone, and keeps the bytes that one rank of
+two is measured to keep without any other process.
 """
 
-import sys
 from itertools import product
 from typing import Any
 
@@ -13,7 +13,6 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
-from torch.multiprocessing import spawn
 
 from ckptlab.memory.fake import one_rank_of
 from ckptlab.memory.saved import saved_tensors
@@ -73,22 +72,20 @@ def check(rank: int, mesh: Any, case: tuple[Any, bool, bool], predicted: int) ->
         torch.testing.assert_close(gradient, one.grad, msg=f"{case}: {name}")
 
 
-def run(rank: int, file: str, predicted: list[int]) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{file}", rank=rank, world_size=RANKS)
-    mesh = init_device_mesh("cpu", (RANKS,))
-    for case, n_bytes in zip(CASES, predicted, strict=True):
-        check(rank, mesh, case, n_bytes)
-    dist.destroy_process_group()
-
-
 def main() -> None:
+    torch.set_num_threads(1)
     predicted = []
     for case in CASES:
         with one_rank_of(RANKS) as mesh:
             x = share(torch.randn(BATCH, SEQUENCE, HIDDEN), case, 0).requires_grad_()
             predicted.append(kept_bytes(parallel_block(mesh, case), x)[0])
-    spawn(run, args=(sys.argv[1], predicted), nprocs=RANKS)
+    dist.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (RANKS,))
+    for case, n_bytes in zip(CASES, predicted, strict=True):
+        check(dist.get_rank(), mesh, case, n_bytes)
+    print(f"rank {dist.get_rank()}: all cases hold", flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
