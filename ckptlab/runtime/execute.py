@@ -4,6 +4,7 @@ A plan says it all: a bare stage is called, a parenthesis is a checkpoint around
 inside, and so on inside.
 """
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,6 +17,8 @@ from ckptlab.planning.plan import Item, Plan
 from ckptlab.runtime.recompute import checkpoint
 
 StageFunction = Callable[..., Any]
+
+_FRAMES_PER_LEVEL = 5  # of Python's stack, for a checkpoint within a checkpoint
 
 
 def apply_plan(stages: Stages, plan: Plan | str) -> "PlannedStages":
@@ -31,7 +34,7 @@ def apply_plan(stages: Stages, plan: Plan | str) -> "PlannedStages":
 
     Raises:
         ModelError: the stages are none.
-        PlanError: the plan is not for that many stages.
+        PlanError: the plan is not for that many stages, or nests too deep for Python.
 
     Example:
         >>> layers = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(4)])
@@ -83,6 +86,14 @@ class PlannedStages(torch.nn.Module):
                 f"{plan.stages[-1]}, but there are stages 1 to {n_stages}; write a "
                 "plan for those"
             )
+        depth, limit = _depth(plan), sys.getrecursionlimit()
+        if depth * _FRAMES_PER_LEVEL > limit:
+            raise PlanError(
+                f"the plan nests {depth} deep, and Python's recursion limit of {limit} "
+                f"allows for {limit // _FRAMES_PER_LEVEL}; raise it with "
+                f"sys.setrecursionlimit({2 * depth * _FRAMES_PER_LEVEL}) or plan for "
+                "a larger budget"
+            )
         return plan
 
     def __len__(self) -> int:
@@ -101,6 +112,16 @@ class PlannedStages(torch.nn.Module):
     def extra_repr(self) -> str:
         """The plan."""
         return f"plan={str(self._plan)!r}"
+
+
+def _depth(plan: Plan) -> int:
+    """How many parentheses lie within one another."""
+    deepest, todo = 0, [(plan, 0)]
+    while todo:
+        inside, depth = todo.pop()
+        deepest = max(deepest, depth)
+        todo += [(item, depth + 1) for item in inside.items if isinstance(item, Plan)]
+    return deepest
 
 
 def _under_plan(item: Item, stages: list[Any]) -> StageFunction:

@@ -265,6 +265,22 @@ def test_plan_can_be_changed_between_steps() -> None:
     assert str(model.plan) == "(1 2)"
 
 
+def nested_plan(depth: int) -> str:
+    opened = " ".join(f"({number}" for number in range(1, depth + 1))
+    return f"{opened} {depth + 1}" + ")" * depth
+
+
+def test_plan_runs_as_deep_as_it_is_let_and_is_refused_beyond() -> None:
+    limit = sys.getrecursionlimit() // 5
+    used = 60  # levels' worth of frames under pytest
+    layers = nn.Sequential(*[nn.Linear(2, 2) for _ in range(limit - used + 1)])
+    apply_plan(layers, nested_plan(limit - used))(torch.ones(1, 2)).sum().backward()
+    assert layers[0].weight.grad is not None
+    deeper = nn.Sequential(*[nn.Tanh() for _ in range(limit + 2)])
+    with pytest.raises(PlanError, match=rf"nests {limit + 1} deep, .* for {limit};"):
+        apply_plan(deeper, nested_plan(limit + 1))
+
+
 def test_bad_input_gets_one_sentence() -> None:
     layers = nn.Sequential(nn.Tanh(), nn.Tanh())
     with pytest.raises(PlanError, match="is for stages 1 to 1, but there are stages 1"):

@@ -596,6 +596,22 @@ def test_no_activation_outlives_its_use_without_the_garbage_collector() -> None:
         gc.enable()
 
 
+def test_what_no_slot_waits_for_is_not_kept_in_the_second_run() -> None:
+    seen: list[weakref.ref[Any]] = []
+    alive: list[bool] = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        unused = x.exp()  # saves its result, for a graph that nobody has
+        seen.append(weakref.ref(unused.untyped_storage()))
+        del unused
+        return x.sin().cos()
+
+    x = some_input()
+    x.register_hook(lambda gradient: alive.append(seen[1]() is not None))
+    checkpoint(function, x).sum().backward()
+    assert alive == [False]
+
+
 def test_input_is_kept_by_autograd_for_probes_and_offloading_to_see() -> None:
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU())
     with saved_tensors(model) as saved:
