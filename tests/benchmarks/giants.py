@@ -19,15 +19,9 @@ from ckptlab.memory.storage import parameter_bytes
 from ckptlab.memory.timeline import memory_timeline
 from ckptlab.models import GPT
 from ckptlab.units import format_bytes
+from tests.benchmarks.paper import MODELS, SEQUENCE
 
-SEQUENCE, VOCABULARY = 2048, 51200
-# name: heads, hidden, layers, micro-batch
-MODELS = {
-    "22B": (64, 6144, 48, 4),
-    "175B": (96, 12288, 96, 1),
-    "530B": (128, 20480, 105, 1),
-    "1T": (160, 25600, 128, 1),
-}
+VOCABULARY = 51200
 
 
 def resident_peak_bytes() -> int:

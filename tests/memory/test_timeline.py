@@ -427,6 +427,20 @@ def test_repr_tells_the_peak_and_its_kinds() -> None:
     )
 
 
+def test_allocators_peak_is_explained_to_the_byte() -> None:
+    """Here for a CPU, which rounds nothing; tests/gpu holds it to a real allocator."""
+    model = nn.Linear(WIDTH, WIDTH)
+    with memory_timeline(model) as timeline:
+        model(torch.randn(BATCH, WIDTH)).sum().backward()
+    assert timeline.allocators == []
+    peak_bytes = timeline.peak_bytes + 10_000
+    told = timeline_module._allocator_peak(timeline, torch.device("cpu"), peak_bytes)
+    rounded = sum(-(-life.bytes // 512) * 512 for life in timeline.alive_at_peak)
+    assert told.rounding_bytes == rounded - timeline.peak_bytes > 0
+    assert told.unseen_bytes == peak_bytes - rounded
+    assert repr(told).startswith("<allocator of cpu: peak ")
+
+
 # -- fake tensors -----------------------------------------------------------------
 
 
