@@ -557,6 +557,17 @@ def test_tensor_that_is_filled_after_it_is_saved_is_waited_for(last: bool) -> No
         assert torch.equal(gradients_of(lambda x: checkpoint(function, x)), expected)
 
 
+def test_gradient_asked_for_inside_right_after_such_an_operation() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        hidden = functional.rrelu(x.sin(), training=True)
+        [slope] = torch.autograd.grad(hidden.sum(), x, create_graph=True)
+        return (slope * hidden).cos()
+
+    expected = gradients_of(lambda x: function(x * 1))
+    found = gradients_of(lambda x: checkpoint(function, x * 1))
+    assert torch.equal(found, expected)
+
+
 def test_function_that_catches_exceptions_does_not_catch_the_stop() -> None:
     caught = []
 
