@@ -71,8 +71,9 @@ def test_readme_opens_lesson_00_and_ci_runs_its_test_command(root: Path) -> None
 def test_code_in_the_readme_runs(root: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.S)
     assert len(blocks) >= 2
-    for block in blocks:
-        exec(block, {})
+    namespace: dict[str, object] = {}
+    for block in blocks:  # each goes on where the one before ended
+        exec(block, namespace)
 
 
 def test_every_lesson_stands_in_the_readme_and_every_link_resolves(root: Path) -> None:

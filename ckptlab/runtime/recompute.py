@@ -29,6 +29,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import torch
+import torch._C._dynamo.eval_frame as eval_frame
 from torch.autograd.graph import saved_tensors_hooks
 
 from ckptlab.errors import RecomputationError
@@ -99,6 +100,18 @@ def checkpoint(
         >>> torch.equal(layer[0].weight.grad, checkpointed)
         True
     """
+    _check_call(determinism_check)
+    if not torch.is_grad_enabled():
+        return function(*args, **kwargs)
+    contexts = (_NOTHING, _NOTHING) if context_fn is None else context_fn()
+    log = OperationLog() if debug else None
+    options = _Options(
+        determinism_check, preserve_rng_state, early_stop, contexts[1], log
+    )
+    return _Run(function, args, kwargs, options).first_pass(args, kwargs, contexts[0])
+
+
+def _check_call(determinism_check: str) -> None:
     if determinism_check not in CHECKS:
         raise RecomputationError(
             f"determinism_check is {determinism_check!r}; pass one of "
@@ -109,24 +122,6 @@ def checkpoint(
             "checkpoint() cannot run inside torch.func transforms (grad, vmap, jvp), "
             "which hide what autograd saves; call it outside of them"
         )
-    if not torch.is_grad_enabled():
-        return function(*args, **kwargs)
-    contexts = (_NOTHING, _NOTHING) if context_fn is None else context_fn()
-    log = OperationLog() if debug else None
-    options = _Options(
-        determinism_check, preserve_rng_state, early_stop, contexts[1], log
-    )
-    run = _Run(function, args, kwargs, options)
-    if run.surroundings.is_to_be_initialized:  # by this call, and not by a second one
-        return function(*args, **kwargs)
-    with (
-        saved_tensors_hooks(run.pack, run.unpack),
-        _NOTHING if log is None else log.run(0),
-        contexts[0],
-    ):
-        result = function(*args, **kwargs)
-    run.settle(result)
-    return result
 
 
 class _Options(NamedTuple):
@@ -177,6 +172,30 @@ class _Run:
         self.drawn: torch.Tensor | None = None  # state at the last tensor
         self.lock = threading.RLock()  # each device runs its backward pass in a thread
 
+    def first_pass(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        context: AbstractContextManager[Any],
+    ) -> Any:
+        """Run the function, and keep no more than its inputs."""
+        if self.surroundings.is_to_be_initialized:  # by this call, and by no second one
+            return self.function(*args, **kwargs)
+        log = self.options.log
+        with (
+            saved_tensors_hooks(self.pack, self.unpack),
+            _NOTHING if log is None else log.run(0),
+            context,
+        ):
+            result = self.function(*args, **kwargs)
+        self.is_first_pass = False
+        self.inputs.settle()
+        self.arguments = Arguments([])
+        self.surroundings.settle(tensors_in(result))
+        if not self.surroundings.draws:
+            self.drawn = None
+        return result
+
     def pack(self, tensor: torch.Tensor) -> _Slot:
         """The hook of the first pass."""
         slot = _Slot(len(self.slots))
@@ -185,15 +204,6 @@ class _Run:
         if self.options.keeps_random_state:
             self.drawn = torch.default_generator.get_state()
         return slot
-
-    def settle(self, result: Any) -> None:
-        """The first pass is over: let go of what only it needed."""
-        self.is_first_pass = False
-        self.inputs.settle()
-        self.arguments = Arguments([])
-        self.surroundings.settle(tensors_in(result))
-        if not self.surroundings.draws:
-            self.drawn = None
 
     def unpack(self, slot: _Slot) -> torch.Tensor:
         """The hook of the backward pass, which runs the function again if need be."""
@@ -309,6 +319,18 @@ class _SecondRun:
 
 
 _NOTHING = nullcontext()
+
+
+def _hide_from_dynamo(*hooks: Callable[..., Any]) -> None:
+    """Compiled code that saves tensors calls the hooks, and would compile them too."""
+    skip = eval_frame._FrameAction.SKIP
+    for hook in hooks:
+        eval_frame.set_code_exec_strategy(
+            hook.__code__, eval_frame._FrameExecStrategy(skip, skip)
+        )
+
+
+_hide_from_dynamo(_Run.pack, _Run.unpack, _SecondRun.pack)
 
 
 def _forget(run: "weakref.ref[_Run]") -> None:
