@@ -19,6 +19,7 @@ from torch import nn
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
 from torch.utils.checkpoint import (
     create_selective_checkpoint_contexts,
 )
@@ -28,6 +29,7 @@ from ckptlab.errors import RecomputationError
 from ckptlab.memory.fake import without_memory
 from ckptlab.memory.saved import saved_tensors
 from ckptlab.runtime.recompute import checkpoint
+from tests.memory.allocator import allocator_record
 
 WIDTH, BATCH = 16, 4
 
@@ -422,11 +424,13 @@ def test_partial_backward_recomputes_and_keeps_nothing() -> None:
     output = checkpoint(function, x)
     recomputed = []
     inside = second.register_forward_hook(
-        lambda module, given, made: recomputed.append(weakref.ref(given[0]))
+        lambda module, given, made: recomputed.append(
+            weakref.ref(given[0].untyped_storage())
+        )
     )
     found = torch.autograd.grad(output.sum(), second.weight, retain_graph=True)
     assert torch.equal(expected[0], found[0])
-    assert [tensor() for tensor in recomputed] == [None]
+    assert [storage() for storage in recomputed] == [None]
     inside.remove()
     output.sum().backward()
     assert second.weight.grad is not None
@@ -447,6 +451,46 @@ def test_saved_tensors_can_be_looked_at_from_outside() -> None:
         assert torch.equal(output.grad_fn._saved_self, x)  # type: ignore[union-attr]
 
 
+def test_looking_in_from_outside_keeps_nothing() -> None:
+    seen: list[weakref.ref[Any]] = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        hidden = x.sin()
+        seen.append(weakref.ref(hidden.untyped_storage()))
+        return hidden.cos().exp()
+
+    output = checkpoint(function, some_input())
+    assert output.grad_fn is not None
+    output.grad_fn._saved_result  # noqa: B018
+    assert [storage() for storage in seen] == [None, None]
+
+
+def test_backward_pass_after_a_failed_one_computes_anew() -> None:
+    calls = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        hidden = x.sin()
+        if hidden.requires_grad:
+            hidden.register_hook(fail_once)
+        return hidden.exp()
+
+    failures = [ArithmeticError]
+
+    def fail_once(gradient: torch.Tensor) -> None:
+        if failures:
+            raise failures.pop()
+
+    x = some_input()
+    output = checkpoint(function, x)
+    with pytest.raises(ArithmeticError):
+        output.sum().backward(retain_graph=True)
+    output.sum().backward()
+    assert len(calls) == 3
+    assert x.grad is not None
+    assert torch.equal(x.grad, x.cos() * x.sin().exp())
+
+
 def test_function_is_called_as_it_is_where_no_gradient_is_wanted() -> None:
     calls = []
 
@@ -465,10 +509,13 @@ def test_hook_set_inside_runs_once() -> None:
         x.register_hook(lambda gradient: gradient * 2)
         return x.sin().exp()
 
-    plain_gradient = gradients_of(lambda x: function(x * 1))
-    assert torch.equal(
-        gradients_of(lambda x: checkpoint(function, x * 1)), plain_gradient
-    )
+    def same(x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    for given in (same, torch.clone):  # a leaf, and none
+        expected = gradients_of(lambda x, given=given: function(given(x)))
+        found = gradients_of(lambda x, given=given: checkpoint(function, given(x)))
+        assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("hooks", ["none", "copying", "keeping", "checkpoint"])
@@ -568,6 +615,22 @@ def test_gradient_asked_for_inside_right_after_such_an_operation() -> None:
     assert torch.equal(found, expected)
 
 
+@pytest.mark.parametrize("is_given", [True, False])
+def test_mask_that_is_filled_is_not_waited_for(is_given: bool) -> None:
+    given = torch.rand(BATCH, WIDTH) > 0.5
+
+    def function(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        if not is_given:
+            mask = torch.zeros(BATCH, WIDTH).bernoulli_().bool().logical_not_()
+        return x.sin().masked_fill(mask, 0)
+
+    output = checkpoint(function, some_input(), given)
+    with CountsOperations() as again:
+        output.sum().backward()
+    fills = again.counts["aten.masked_fill.Scalar"]
+    assert fills == 1  # of the gradient
+
+
 def test_function_that_catches_exceptions_does_not_catch_the_stop() -> None:
     caught = []
 
@@ -628,6 +691,27 @@ def test_input_is_kept_by_autograd_for_probes_and_offloading_to_see() -> None:
     with saved_tensors(model) as saved:
         _output = checkpoint(model, some_input() * 2)
     assert (saved.total_bytes, saved.input_bytes) == (0, 4 * BATCH * WIDTH)
+
+
+def test_peak_is_not_above_that_of_pytorchs_function() -> None:
+    width = 2000
+    layers = [nn.Sequential(nn.BatchNorm1d(width), nn.Tanh()) for _ in range(8)]
+    x = torch.randn(BATCH, width)
+
+    def peak_bytes(wrap: Callable[..., Any]) -> int:
+        def train() -> None:
+            hidden = x
+            for layer in layers:
+                hidden = wrap(layer, hidden)
+            hidden.sum().backward()
+            for layer in layers:
+                layer.zero_grad()
+
+        train()
+        return allocator_record(train)[0]
+
+    theirs = peak_bytes(functools.partial(torch_checkpoint, use_reentrant=False))
+    assert peak_bytes(checkpoint) <= theirs
 
 
 def test_hundred_thousand_steps_do_not_grow_memory() -> None:
@@ -748,6 +832,7 @@ def test_change_in_place_between_the_passes_is_refused() -> None:
     layer = nn.Linear(WIDTH, WIDTH)
     scale = torch.ones(WIDTH)
     model = nn.Sequential(layer, nn.Tanh())
+    frozen = nn.Linear(WIDTH, WIDTH).requires_grad_(False)
 
     def closing_over(x: torch.Tensor) -> torch.Tensor:
         return (layer(x) * scale).tanh()
@@ -763,6 +848,7 @@ def test_change_in_place_between_the_passes_is_refused() -> None:
         (model, (x,), {}, layer.weight),
         (model.forward, (x,), {}, layer.bias),
         (functools.partial(closing_over), (x,), {}, layer.weight),
+        (lambda x: frozen(x).tanh(), (x,), {}, frozen.bias),
     ]
     for function, args, kwargs, changed in cases:
         output = checkpoint(function, *args, **kwargs)
