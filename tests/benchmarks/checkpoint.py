@@ -4,6 +4,7 @@
 
 The step is one of a transformer of 12 blocks with every block checkpointed. The rivals
 take turns, so that a slow moment hits them all; ratios are medians over the turns.
+Meta's torch_remat takes part if it is installed (pip install torch_remat).
 """
 
 import statistics
