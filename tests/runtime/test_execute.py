@@ -3,7 +3,7 @@
 import copy
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +245,14 @@ def test_stages_may_be_functions_and_the_first_may_take_several_inputs() -> None
     assert list(model.state_dict()) == ["1.weight", "1.bias"]
     model(x, y).sum().backward()
     assert layer.weight.grad is not None
+
+
+def test_stages_may_be_empty_and_have_any_name() -> None:
+    layers = nn.Sequential(OrderedDict(plan=nn.Linear(2, 2), empty=nn.Sequential()))
+    model = apply_plan(layers, "(1 2)")
+    model(torch.ones(1, 2)).sum().backward()
+    assert list(model.state_dict()) == ["plan.weight", "plan.bias"]
+    assert str(model.plan) == "(1 2)"
 
 
 def test_nothing_is_run_again_where_no_gradient_is_wanted() -> None:

@@ -84,6 +84,17 @@ def test_generators_of_python_and_numpy_draw_the_same_again(make: Any) -> None:
     assert plain.random() == mine.random()
 
 
+def test_normal_number_that_numpy_has_in_store_is_drawn_again() -> None:
+    def run(wrap: Any) -> torch.Tensor:
+        def inside(x: torch.Tensor) -> torch.Tensor:
+            numpy.random.randn()  # makes two numbers and stores the other
+            return wrap(lambda y: (y * numpy.random.randn()).sin(), x)
+
+        return gradient_of(inside)
+
+    assert torch.equal(run(lambda f, x: f(x)), run(checkpoint))
+
+
 # -- buffers -----------------------------------------------------------------------
 
 
