@@ -23,7 +23,7 @@ import torch
 from torch.autograd.graph import _engine_run_backward
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ckptlab.memory.storage import storages, tensors_in
+from ckptlab.memory.storage import PLAIN_TYPES, storages, tensors_in
 
 _LIFT = torch.ops.aten.lift_fresh.default  # how the data of torch.tensor() comes in
 # these pass by, and are no operations on tensors
@@ -31,6 +31,7 @@ _DEVICE_OF = torch.ops.prim.device.default
 _ENTER = torch.ops.profiler._record_function_enter_new.default
 _EXIT = torch.ops.profiler._record_function_exit._RecordFunction
 _WRAPPERS = ("torch._compile", "torch._dynamo.eval_frame")
+_STRIDED = torch.strided
 _ADD = torch.ops.aten.add.Tensor
 
 
@@ -80,13 +81,15 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         if func is _DEVICE_OF or func is _ENTER or func is _EXIT:
             return result
-        self._take_out_freed()
+        if self._freed:
+            self._take_out_freed()
         self.n_operations += 1
         self._sum_bytes = 0
         given = (args, kwargs) if kwargs else args
         made_bytes = self.count(given, is_made=func is _LIFT)
         if getattr(func, "is_view", False):
-            self._leave_out(result)
+            if type(result) not in PLAIN_TYPES:  # else its storage is the argument's
+                self._leave_out(result)
         else:
             made_bytes += self.count(result, is_made=True)
         if func is _ADD and _is_in_place_sum(args):
@@ -104,9 +107,12 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor in tensors_in(tree):
             if self.skips_meta and tensor.is_meta:
                 continue
-            for storage in storages(tensor):
+            # the usual case is written out, for this runs at every operation
+            is_plain = type(tensor) in PLAIN_TYPES and tensor.layout is _STRIDED
+            for storage in (
+                (tensor.untyped_storage(),) if is_plain else storages(tensor)
+            ):
                 record = known.get(id(storage))
-                # the usual case is written out, for this runs at every operation
                 if (
                     record is None
                     or record() is not storage

@@ -53,7 +53,6 @@ class Recorder(LiveStorages):  # type: ignore[no-untyped-call]
     """Records what runs while it is watching.
 
     Attributes:
-        operations: in the order in which they ran; number 1 comes first.
         records: every storage, in the order in which they were seen; those that
             belong to parameters have an `Owner`.
     """
@@ -62,7 +61,7 @@ class Recorder(LiveStorages):  # type: ignore[no-untyped-call]
         self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None
     ) -> None:
         super().__init__()
-        self.operations: list[Operation] = []
+        self._operations: list[tuple[Any, str, Phase]] = []  # plain, to be quick
         self.records: list[StorageRecord] = []
         self._model = model
         self._optimizers = [] if optimizer is None else [optimizer]
@@ -108,7 +107,7 @@ class Recorder(LiveStorages):  # type: ignore[no-untyped-call]
         if record.owner:
             owner: Owner = record.owner
             return owner.module
-        return self.operations[record.made - 1].module if record.made else ""
+        return self._operations[record.made - 1][1] if record.made else ""
 
     def _close(self) -> None:
         self._own_all()
@@ -121,26 +120,33 @@ class Recorder(LiveStorages):  # type: ignore[no-untyped-call]
 
     # -- operations ------------------------------------------------------------------
 
+    @property
+    def operations(self) -> list[Operation]:
+        """In the order in which they ran; number 1 comes first."""
+        return [Operation(*operation) for operation in self._operations]
+
     def on_operation(self, func: Any, made_bytes: int) -> None:
         """Note the operation, and for which module it ran."""
-        phase = self._phase()
+        names = self._running.names
+        is_here = threading.get_ident() == self._thread
+        phase = self._phase(len(names), is_here)
         if phase == "backward":
             self._follow_backward()
             node = torch._C._current_autograd_node()
             module = self._modules_by_node.get(node._sequence_nr(), "") if node else ""
         else:
-            module = self._running.name
-            if threading.get_ident() == self._thread:
+            module = names[-1] if names else ""
+            if is_here:
                 node_number = torch._C._autograd._get_sequence_nr() - 1
                 self._modules_by_node.setdefault(node_number, module)
-        self.operations.append(Operation(func, module, phase))
+        self._operations.append((func, module, phase))
 
     def on_record(self, record: StorageRecord) -> None:
         """Keep what is known of the storage beyond its end."""
         self.records.append(record)
 
-    def _phase(self) -> Phase:
-        depth = self._running.depth
+    def _phase(self, depth: int, is_here: bool) -> Phase:
+        """With so many modules running, in the thread of the context or another."""
         if not _is_in_backward():
             self._depth_outside = depth
             # a closure that the optimizer calls runs with gradients
@@ -148,7 +154,6 @@ class Recorder(LiveStorages):  # type: ignore[no-untyped-call]
                 self._is_in_optimizer and not depth and not torch.is_grad_enabled()
             )
             return "optimizer" if is_step else "forward"
-        is_here = threading.get_ident() == self._thread
         # a module that the backward pass runs, or operations that it wants to
         # differentiate though nobody asked for a graph of gradients
         if depth > (self._depth_outside if is_here else 0) or (
@@ -166,9 +171,10 @@ class Recorder(LiveStorages):  # type: ignore[no-untyped-call]
         # gradients may not live to see the next operation
         torch.autograd.Variable._execution_engine.queue_callback(self._own_gradients)
         # the gradient that backward() starts from, a 1, counts to the backward pass
-        last = self.operations[-1] if self.operations else None
-        if last and last.phase == "forward" and last.function is _ONES_LIKE:
-            self.operations[-1] = last._replace(phase="backward")
+        if self._operations:
+            function, module, phase = self._operations[-1]
+            if phase == "forward" and function is _ONES_LIKE:
+                self._operations[-1] = function, module, "backward"
 
     # -- whose storages they are -----------------------------------------------------
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+_NONE: list[str] = []
+
 
 class RunningModules:
     """Names the innermost module that runs in this thread.
@@ -17,15 +19,15 @@ class RunningModules:
         self._stacks: dict[int, list[str]] = {}
 
     @property
-    def name(self) -> str:
-        """Qualified name; "" is the model itself or code outside of it."""
-        stack = self._stacks.get(threading.get_ident())
-        return stack[-1] if stack else ""
+    def names(self) -> list[str]:
+        """Qualified names of what runs in this thread, each inside the one before."""
+        return self._stacks.get(threading.get_ident(), _NONE)
 
     @property
-    def depth(self) -> int:
-        """How many modules run in this thread, each inside the one before."""
-        return len(self._stacks.get(threading.get_ident(), ()))
+    def name(self) -> str:
+        """Of the innermost; "" is the model itself or code outside of it."""
+        names = self.names
+        return names[-1] if names else ""
 
     def watch(self, model: torch.nn.Module, stack: ExitStack, prefix: str = "") -> None:
         """Hook every module of a model until `stack` closes."""

@@ -26,7 +26,7 @@ _SPARSE_PARTS = {
     torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
 }
 
-_PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
+PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 _SCALARS = (int, float, str, type(None))  # what operations take besides tensors
 
 
@@ -36,7 +36,7 @@ def storages(tensor: torch.Tensor) -> Iterable[torch.UntypedStorage]:
     Almost always one. Wrapper subclasses (DTensor, jagged tensors) and sparse
     tensors hold theirs in inner tensors; a lazy parameter has none yet.
     """
-    if type(tensor) in _PLAIN_TYPES and tensor.layout is torch.strided:
+    if type(tensor) in PLAIN_TYPES and tensor.layout is torch.strided:
         return (tensor.untyped_storage(),)
     return _inner_storages(tensor)
 

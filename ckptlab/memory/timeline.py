@@ -275,7 +275,8 @@ freed …>
 
 
 def _lifetimes(recorder: Recorder) -> list[Lifetime]:
-    phases: list[Phase] = ["forward", *(op.phase for op in recorder.operations)]
+    operations, device_types = recorder.operations, recorder.device_types
+    phases: list[Phase] = ["forward", *(op.phase for op in operations)]
     starts: list[int] = []  # numbers of the steps at which a backward pass starts
     resumptions: list[int] = []  # and at which it goes on after a recomputation
     for number, (before, now) in enumerate(pairwise(phases), start=1):
@@ -305,15 +306,13 @@ def _lifetimes(recorder: Recorder) -> list[Lifetime]:
             device=record.device,
             kind=kind(record),
             module=recorder.module_of(record),
-            operation=recorder.operations[record.made - 1].name
-            if record.is_made
-            else GIVEN,
+            operation=operations[record.made - 1].name if record.is_made else GIVEN,
             made=record.made,
             last_used=record.last_used,
             freed=record.freed,
         )
         for record in recorder.records
-        if record.device.type in recorder.device_types
+        if record.device.type in device_types
     ]
 
 
@@ -334,7 +333,8 @@ def _steps(recorder: Recorder, lifetimes: list[Lifetime]) -> list[TimelineStep]:
             changes[life.kind][life.freed] -= life.bytes
     live = [accumulate(changes[kind]) for kind in KINDS]
     start = Operation("start", "", "forward")
-    names = {op.function: op.name for op in recorder.operations}
+    operations = recorder.operations
+    names = {op.function: op.name for op in operations}
     return [
         TimelineStep(
             number,
@@ -344,7 +344,7 @@ def _steps(recorder: Recorder, lifetimes: list[Lifetime]) -> list[TimelineStep]:
             dict(zip(KINDS, n_bytes, strict=True)),
         )
         for number, (operation, *n_bytes) in enumerate(
-            zip([start, *recorder.operations], *live, strict=False)
+            zip([start, *operations], *live, strict=False)
         )
     ]
 

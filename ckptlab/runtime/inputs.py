@@ -12,6 +12,7 @@ import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from ckptlab.errors import RecomputationError
+from ckptlab.memory.storage import PLAIN_TYPES
 
 
 class Inputs:
@@ -81,7 +82,7 @@ class _State:
     def __init__(self, tensor: torch.Tensor) -> None:
         self._storage: weakref.ref[torch.UntypedStorage] | None = None
         self.version = 0
-        is_plain = type(tensor) in _PLAIN and tensor.layout is torch.strided
+        is_plain = type(tensor) in PLAIN_TYPES and tensor.layout is torch.strided
         if is_plain and not tensor.is_inference():
             self._storage = weakref.ref(tensor.untyped_storage())
             self.version = tensor._version
@@ -122,7 +123,6 @@ class _Alias(torch.autograd.Function):
 
 
 _HERE = object()  # marks the place of a tensor among the arguments
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _ANCHOR = torch.empty(0, requires_grad=True)
 _CHANGED = (
     "an argument of the checkpointed function was changed in place after the call "

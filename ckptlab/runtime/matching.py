@@ -89,10 +89,11 @@ def may_still_be_filled(tensor: torch.Tensor, arguments: Arguments) -> bool:
     """Whether a tensor that is being saved looks as if no kernel has written to it.
 
     `rrelu` saves its noise before it draws it. Such a tensor was made by nothing that
-    autograd follows, was never written to, and came from nowhere.
+    autograd follows, was never written to, came from nowhere, and is no mask.
     """
     return (
         not tensor.requires_grad
+        and (tensor.is_floating_point() or tensor.is_complex())
         and not isinstance(tensor, torch.nn.Parameter)
         and not tensor.is_inference()
         and tensor._version == 0

@@ -16,8 +16,9 @@ from ckptlab.memory.saved import saved_tensors
 from ckptlab.memory.timeline import memory_timeline
 from ckptlab.models import Block
 
-REPEATS = 21
-BATCH, SEQUENCE, HIDDEN, HEADS = 4, 128, 256, 8
+REPEATS = 15
+# batch, sequence, hidden, heads: a small block, and one of GPT-2
+SHAPES = [(4, 128, 256, 8), (4, 256, 768, 12)]
 
 Watch = Callable[
     [torch.nn.Module, torch.optim.Optimizer], AbstractContextManager[object]
@@ -42,12 +43,11 @@ WATCHES: dict[str, Watch] = {
 }
 
 
-def main() -> None:
-    """Print the table; the watches take turns, so that a slow moment hits them all."""
-    torch.set_num_threads(2)
-    model = Block(heads=HEADS, hidden=HIDDEN)
+def print_table(batch: int, sequence: int, hidden: int, heads: int) -> None:
+    """The watches take turns, so that a slow moment hits them all."""
+    model = Block(heads=heads, hidden=hidden)
     optimizer = torch.optim.Adam(model.parameters())
-    x = torch.randn(BATCH, SEQUENCE, HIDDEN)
+    x = torch.randn(batch, sequence, hidden)
 
     def step_seconds(watch: Watch) -> float:
         start = time.perf_counter()
@@ -63,8 +63,7 @@ def main() -> None:
     for _ in range(REPEATS):
         for name, watch in WATCHES.items():
             taken[name].append(step_seconds(watch))
-    print(f"One training step of a transformer block with Adam, {REPEATS} runs each:")
-    print(f"batch {BATCH}, sequence {SEQUENCE}, hidden {HIDDEN}, {HEADS} heads.\n")
+    print(f"\nBatch {batch}, sequence {sequence}, hidden {hidden}, {heads} heads:\n")
     print("| | median | of the plain step |\n|---|---|---|")
     for name, seconds in taken.items():
         ratios = [
@@ -72,6 +71,14 @@ def main() -> None:
         ]
         median_ms = statistics.median(seconds) * 1000
         print(f"| {name} | {median_ms:.1f} ms | {statistics.median(ratios):.2f} |")
+
+
+def main() -> None:
+    """Print a table for each shape."""
+    torch.set_num_threads(2)
+    print(f"One training step of a transformer block with Adam, {REPEATS} runs each.")
+    for shape in SHAPES:
+        print_table(*shape)
 
 
 if __name__ == "__main__":
