@@ -30,19 +30,11 @@ from ckptlab.planning.transformer import (
 )
 from tests.benchmarks import paper
 
-# Korthikanti et al. 2022, Table 3: heads, hidden size, micro-batch; s = 2048
-PAPER_MODELS = {
-    "22B": (64, 6144, 4),
-    "175B (GPT-3)": (96, 12288, 1),
-    "530B (MT-NLG)": (128, 20480, 1),
-    "1T": (160, 25600, 1),
-}
 
-
-@pytest.mark.parametrize("name", PAPER_MODELS)
+@pytest.mark.parametrize("name", paper.MODELS)
 def test_one_block_keeps_what_equation_1_of_the_paper_says(name: str) -> None:
-    a, h, b = PAPER_MODELS[name]
-    s = 2048
+    a, h, _, b = paper.MODELS[name]
+    s = paper.SEQUENCE
     with torch.device("meta"):
         block = models.Block(heads=a, hidden=h).bfloat16()
         x = torch.empty(b, s, h, dtype=torch.bfloat16)

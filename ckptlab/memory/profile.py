@@ -43,6 +43,8 @@ from ckptlab.memory.live import LiveStorages, StorageRecord
 from ckptlab.memory.storage import (
     Stages,
     count_bytes,
+    format_tensor,
+    leaves_behind,
     named_stages,
     storages,
     storages_in,
@@ -159,7 +161,7 @@ def _measure_bytes(
             return _Bytes(output_bytes, saved_bytes, forward_extra, 0)
         n_forward = watch.n_operations
         loss: torch.Tensor = _Seed.apply(*ends)  # type: ignore[no-untyped-call]
-        parameters = _parameters_behind(ends, fresh.leaves)
+        parameters = _parameters_behind(ends, fresh)
         one = torch.ones_like(loss)
         watch.leave_out(loss, one)
         leaves = fresh.leaves
@@ -190,7 +192,7 @@ def _measure_seconds(function: StageFunction, arguments: Any) -> tuple[float, fl
         if not ends:
             backward.append(0.0)
             continue
-        targets = [*fresh.leaves, *_parameters_behind(ends, fresh.leaves)]
+        targets = [*fresh.leaves, *_parameters_behind(ends, fresh)]
         gradients = [torch.ones_like(end) for end in ends]
         start = _now()
         torch.autograd.grad(ends, targets, gradients, allow_unused=True)
@@ -207,6 +209,10 @@ def _now() -> float:
 class _Watch(LiveStorages):  # type: ignore[no-untyped-call]
     """What operations make from `start` on, and how much of it is live when."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.start()
+
     def start(self) -> None:
         """Forget what was before."""
         self._n_before = self.n_operations
@@ -214,7 +220,7 @@ class _Watch(LiveStorages):  # type: ignore[no-untyped-call]
 
     def on_record(self, record: StorageRecord) -> None:
         """Keep what is known of a storage that is made."""
-        if record.is_made and hasattr(self, "_records"):
+        if record.is_made:
             self._records.append(record)
 
     def leave_out(self, *tensors: torch.Tensor | None) -> None:
@@ -302,30 +308,16 @@ def _output_bytes(output: Any, arguments: Any) -> int:
     return count_bytes(new or tensors)
 
 
-def _parameters_behind(
-    ends: list[torch.Tensor], leaves: list[torch.Tensor]
-) -> list[torch.Tensor]:
-    """The leaves of autograd's graph, those given left out."""
-    seen, found = set(), []
-    given = set(map(id, leaves))
-    todo = [tensor.grad_fn for tensor in ends]
-    while todo:
-        node = todo.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        variable = getattr(node, "variable", None)
-        if variable is not None and id(variable) not in given:
-            found.append(variable)
-        todo += [following for following, _ in node.next_functions]
-    return found
+def _parameters_behind(ends: list[torch.Tensor], fresh: _Fresh) -> list[torch.Tensor]:
+    given = set(map(id, fresh.leaves))
+    return [leaf for leaf in leaves_behind(ends) if id(leaf) not in given]
 
 
 def _describe(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         if value.is_nested:
             return "a nested tensor"
-        return f"a {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        return f"a {format_tensor(value.dtype, value.shape)}"
     if isinstance(value, (tuple, list)):
         return f"({', '.join(map(_describe, value))})"
     return f"a {type(value).__name__}"

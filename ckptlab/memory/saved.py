@@ -36,7 +36,13 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from ckptlab.errors import ModelError
 from ckptlab.memory.running import RunningModules
-from ckptlab.memory.storage import require_module, storages, storages_in, sum_bytes
+from ckptlab.memory.storage import (
+    format_tensor,
+    require_module,
+    storages,
+    storages_in,
+    sum_bytes,
+)
 from ckptlab.units import format_bytes
 
 Role = Literal["input", "output", "inside", "unknown"]
@@ -69,9 +75,8 @@ class SavedTensor:
 
     def __repr__(self) -> str:
         where = f" in {self.module}" if self.module else ""
-        dtype = str(self.dtype).removeprefix("torch.")
         return (
-            f"<{format_bytes(self.bytes)} {dtype}{list(self.shape)}: "
+            f"<{format_bytes(self.bytes)} {format_tensor(self.dtype, self.shape)}: "
             f"{self.role} of {self.operation}{where}>"
         )
 

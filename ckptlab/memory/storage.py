@@ -92,6 +92,40 @@ def count_bytes(tensors: Iterable[torch.Tensor]) -> int:
     return sum(storage.nbytes() for storage in unique.values())
 
 
+def leaves_behind(
+    tensors: Iterable[torch.Tensor], first_node: int = 0
+) -> list[torch.Tensor]:
+    """The leaves of autograd's graph behind some tensors.
+
+    Args:
+        first_node: sequence number of the oldest node that is followed.
+    """
+    leaves = []
+    todo = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    seen: set[Any] = set(todo)
+    while todo:
+        node = todo.pop()
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            leaves.append(variable)
+        elif node._sequence_nr() >= first_node:
+            for following, _ in node.next_functions:
+                if following is not None and following not in seen:
+                    seen.add(following)
+                    todo.append(following)
+    return leaves
+
+
+def format_tensor(dtype: torch.dtype, shape: Iterable[int]) -> str:
+    """Dtype and shape as text.
+
+    Example:
+        >>> format_tensor(torch.float32, (2, 8))
+        'float32[2, 8]'
+    """
+    return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
+
+
 def sum_bytes(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
     """Bytes by name, largest first, from pairs in which a name may come again."""
     sums: dict[str, int] = {}

@@ -29,7 +29,7 @@ import torch
 from ckptlab.errors import ModelError
 from ckptlab.memory.live import StorageRecord
 from ckptlab.memory.recorder import Operation, Phase, Recorder
-from ckptlab.memory.storage import require_module, sum_bytes
+from ckptlab.memory.storage import format_tensor, require_module, sum_bytes
 from ckptlab.units import format_bytes
 
 Kind = Literal["parameter", "gradient", "activation", "optimizer", "temporary"]
@@ -107,11 +107,11 @@ class Lifetime:
     def __repr__(self) -> str:
         what = "" if self.operation == GIVEN else f" by {self.operation}"
         where = f" in {self.module}" if self.module else ""
-        dtype = str(self.dtype).removeprefix("torch.")
         until = "…" if self.freed is None else self.freed
         return (
-            f"<{format_bytes(self.bytes)} {dtype}{list(self.shape)}: {self.kind}{what}"
-            f"{where}, made {self.made}, last used {self.last_used}, freed {until}>"
+            f"<{format_bytes(self.bytes)} {format_tensor(self.dtype, self.shape)}: "
+            f"{self.kind}{what}{where}, made {self.made}, "
+            f"last used {self.last_used}, freed {until}>"
         )
 
 
@@ -333,18 +333,16 @@ def _steps(recorder: Recorder, lifetimes: list[Lifetime]) -> list[TimelineStep]:
             changes[life.kind][life.freed] -= life.bytes
     live = [accumulate(changes[kind]) for kind in KINDS]
     start = Operation("start", "", "forward")
-    operations = recorder.operations
-    names = {op.function: op.name for op in operations}
     return [
         TimelineStep(
             number,
-            names.get(operation.function, "start"),
+            operation.name,
             operation.module,
             operation.phase,
             dict(zip(KINDS, n_bytes, strict=True)),
         )
         for number, (operation, *n_bytes) in enumerate(
-            zip([start, *operations], *live, strict=False)
+            zip([start, *recorder.operations], *live, strict=False)
         )
     ]
 

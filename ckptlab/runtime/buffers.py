@@ -82,13 +82,13 @@ class _State:
         self, tensor: torch.Tensor, place: str, is_norm: bool, is_free: bool
     ) -> None:
         self._tensor, self._place, self._is_norm = tensor, place, is_norm
-        self._version = _version(tensor)
+        self._version = version_of(tensor)
         self._is_small = is_norm or tensor.numel() * tensor.itemsize <= MOST_BYTES
         is_copied = self._is_small and not is_free and not tensor.is_inference()
         self._copy = tensor.detach().clone() if is_copied else None
 
     def settle(self, *, is_replaced: bool) -> None:
-        is_changed = _version(self._tensor) != self._version
+        is_changed = version_of(self._tensor) != self._version
         if is_changed and not self._is_small:
             raise RecomputationError(
                 f"the checkpointed function changes {self._place} in place, and at "
@@ -103,7 +103,7 @@ class _State:
         if (
             self._copy is None
             and not self._is_norm
-            and _version(self._tensor) != self._version
+            and version_of(self._tensor) != self._version
         ):
             raise RecomputationError(
                 f"{self._place} was changed in place between the forward and the "
@@ -121,7 +121,8 @@ class _State:
         return copy
 
 
-def _version(tensor: torch.Tensor) -> int:
+def version_of(tensor: torch.Tensor) -> int:
+    """How often it was changed in place; 0 for an inference tensor."""
     return 0 if tensor.is_inference() else tensor._version
 
 

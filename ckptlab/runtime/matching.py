@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ckptlab.errors import RecomputationError
-from ckptlab.memory.storage import storages, tensors_in
+from ckptlab.memory.storage import format_tensor, storages, tensors_in
 
 CHECKS = ("default", "none", "values")
 _CAUSES = (
@@ -31,10 +31,10 @@ class Known(NamedTuple):
     value: bytes | None
 
     def __repr__(self) -> str:
-        dtype = str(self.dtype).removeprefix("torch.")
         version = "" if self.version is None else f", changed {self.version} times"
         value = "" if self.value is None else f", contents {self.value.hex()[:8]}"
-        return f"{dtype}{list(self.shape)} on {self.device}{version}{value}"
+        tensor = format_tensor(self.dtype, self.shape)
+        return f"{tensor} on {self.device}{version}{value}"
 
 
 class Arguments:
@@ -109,19 +109,11 @@ def mismatch(number: int, n_tensors: int, first: Known, second: Known) -> str:
     )
 
 
-def too_few(n_second: int, n_first: int) -> str:
-    """As `mismatch`, for a second run that saved less."""
+def other_number(first: int, second: int | str) -> str:
+    """As `mismatch`, for a second run that saved fewer or more."""
     return (
-        f"recomputation differs from the first pass: autograd saved {n_first} tensors "
-        f"in the first pass and {n_second} now. {_CAUSES}"
-    )
-
-
-def too_many(n_first: int) -> str:
-    """As `mismatch`, for a second run that saved more."""
-    return (
-        f"recomputation differs from the first pass: autograd saved {n_first} tensors "
-        f"in the first pass and more now. {_CAUSES}"
+        f"recomputation differs from the first pass: autograd saved {first} tensors "
+        f"in the first pass and {second} now. {_CAUSES}"
     )
 
 
@@ -167,7 +159,7 @@ class _Log(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _short(tensor: torch.Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+    return format_tensor(tensor.dtype, tensor.shape)
 
 
 def with_log(message: str, log: OperationLog | None) -> RecomputationError:

@@ -43,8 +43,7 @@ from ckptlab.runtime.matching import (
     describe,
     may_still_be_filled,
     mismatch,
-    too_few,
-    too_many,
+    other_number,
     with_log,
 )
 from ckptlab.runtime.randomness import CPU, as_bytes
@@ -272,7 +271,7 @@ class _SecondRun:
             self._stop()
         self._number += 1
         if number == len(run.slots):
-            self._fail(too_many(number))
+            self._fail(other_number(number, "more"))
         self._compare(number, tensor)
         if run.slots[number]() is not None:
             kept = tensor.detach()
@@ -295,7 +294,7 @@ class _SecondRun:
     def check_number(self) -> None:
         """After the run: it must not have saved too little."""
         if self._number < len(self._run.slots):
-            self._fail(too_few(self._number, len(self._run.slots)))
+            self._fail(other_number(len(self._run.slots), self._number))
 
     def _compare(self, number: int, tensor: torch.Tensor) -> None:
         check, first = self._run.options.check, self._run.known[number]

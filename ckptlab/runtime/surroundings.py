@@ -9,18 +9,17 @@ Left out: what `runtime.used` does not find, and state that is neither tensor no
 value nor random number.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import torch
 
 from ckptlab.errors import RecomputationError
-from ckptlab.runtime.buffers import Buffers
+from ckptlab.memory.storage import leaves_behind
+from ckptlab.runtime.buffers import Buffers, Undo, version_of
 from ckptlab.runtime.randomness import CPU, Source, default_sources
-from ckptlab.runtime.used import Used
-
-Undo = list[Callable[[], object]]
+from ckptlab.runtime.used import Used, same_objects
 
 _CHANGED_BETWEEN = (
     "was changed {} between the forward and the backward pass, so that recomputation "
@@ -64,7 +63,7 @@ class Surroundings:
         self._buffers = Buffers(self._used.modules, keeps_statistics)
         self._first_node = torch._C._autograd._get_sequence_nr()
         self._tracked = self._used.tensors
-        self._versions = self._read_versions(self._tracked)
+        self._versions = _read_versions(self._tracked)
         self._parameters: list[torch.nn.Parameter] = []
 
     @property
@@ -85,7 +84,7 @@ class Surroundings:
         """
         self._random = [(s, before) for s, before in self._random if s.read() != before]
         self._buffers.settle()
-        if self._read_versions(self._tracked) != self._versions:
+        if _read_versions(self._tracked) != self._versions:
             raise RecomputationError(
                 "the checkpointed function changes a tensor that it closes over in "
                 "place, and would do so again when it is recomputed; make that tensor "
@@ -95,14 +94,12 @@ class Surroundings:
         # a function that keeps count in its closure changes that, and may
         self._is_steady = not is_variable or Used(self._roots).is_like(self._used)
         self._parameters = list(self._used.parameters())
-        self._tracked = [*self._used.tensors, *self._parameters]
+        parameters: list[torch.Tensor] = [*self._parameters]
         if is_variable:  # it may reach a whole model and use a part of that
-            self._tracked = [
-                *self._used.tensors,
-                *(p for p in self._parameters if not p.requires_grad),
-                *_leaves_behind(outputs, self._first_node),
-            ]
-        self._versions = self._read_versions(self._tracked)
+            frozen = [p for p in parameters if not p.requires_grad]
+            parameters = [*frozen, *leaves_behind(outputs, self._first_node)]
+        self._tracked = [*self._used.tensors, *parameters]
+        self._versions = _read_versions(self._tracked)
 
     def enter(self) -> Undo:
         """Make everything as it was in the first pass.
@@ -136,7 +133,7 @@ class Surroundings:
         return undo
 
     def _check_unchanged(self) -> None:
-        if self._read_versions(self._tracked) != self._versions:
+        if _read_versions(self._tracked) != self._versions:
             raise RecomputationError(
                 "a parameter, or a tensor that the checkpointed function closes over, "
                 + _CHANGED_BETWEEN.format("in place")
@@ -144,10 +141,8 @@ class Surroundings:
         if not self._is_steady or not (self._used.is_variable or self._used.modules):
             return
         now = Used(self._roots)
-        parameters = list(now.parameters())
-        if not now.is_like(self._used) or not (
-            len(parameters) == len(self._parameters)
-            and all(map(_is, parameters, self._parameters))
+        if not now.is_like(self._used) or not same_objects(
+            list(now.parameters()), self._parameters
         ):
             raise RecomputationError(
                 "a module, parameter or variable that the checkpointed function closes "
@@ -156,33 +151,9 @@ class Surroundings:
             )
         self._buffers.check_unchanged()
 
-    @staticmethod
-    def _read_versions(tensors: Iterable[torch.Tensor]) -> list[int]:
-        return [0 if t.is_inference() else t._version for t in tensors]
 
-
-def _is(one: object, other: object) -> bool:
-    return one is other
-
-
-def _leaves_behind(
-    outputs: Iterable[torch.Tensor], first_node: int
-) -> list[torch.Tensor]:
-    """The leaves that the nodes which the first pass made lead to."""
-    leaves = []
-    todo = [output.grad_fn for output in outputs if output.grad_fn is not None]
-    seen: set[Any] = set(todo)
-    while todo:
-        node = todo.pop()
-        variable = getattr(node, "variable", None)
-        if variable is not None:
-            leaves.append(variable)
-        elif node._sequence_nr() >= first_node:
-            for following, _ in node.next_functions:
-                if following is not None and following not in seen:
-                    seen.add(following)
-                    todo.append(following)
-    return leaves
+def _read_versions(tensors: Iterable[torch.Tensor]) -> list[int]:
+    return [version_of(tensor) for tensor in tensors]
 
 
 # -- settings of the process ---------------------------------------------------------

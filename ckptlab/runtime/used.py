@@ -7,7 +7,7 @@ module, parameter, buffer nor generator.
 
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -93,8 +93,8 @@ class Used:
     def is_like(self, other: "Used") -> bool:
         """Whether both are the same objects and equal plain values."""
         return (
-            _same(self.modules, other.modules)
-            and _same(self.tensors, other.tensors)
+            same_objects(self.modules, other.modules)
+            and same_objects(self.tensors, other.tensors)
             and len(self.sources) == len(other.sources)
             and self.scalars == other.scalars
         )
@@ -127,7 +127,8 @@ def _held_by(function: types.FunctionType) -> Iterator[Any]:
             continue
 
 
-def _same(ones: list[Any], others: list[Any]) -> bool:
+def same_objects(ones: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether they are the same ones in the same order."""
     return len(ones) == len(others) and all(
         one is other for one, other in zip(ones, others, strict=True)
     )

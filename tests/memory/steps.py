@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
 
 from ckptlab import models
+from ckptlab.memory.timeline import memory_timeline
 
 NUMBER_BYTES = 8  # a Python number in an operation, wrapped in a tensor
 RNG_STATE_BYTES = torch.get_rng_state().numel()  # read without any operation
@@ -189,6 +191,33 @@ def used_several_times() -> TrainingStep:
         (hidden[:, 0].sum() + hidden[:, 1].sum() + hidden[:, 2].sum()).backward()
 
     return TrainingStep(model, run)
+
+
+class Ends(torch.autograd.Function):
+    """A loss that keeps nothing and makes the gradient of the output."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.shape = x.shape
+        return x.new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return torch.ones(ctx.shape)
+
+
+def measured_peak(model: nn.Module, x: torch.Tensor) -> int:
+    """Most bytes of activations and temporary tensors in a step."""
+    model.zero_grad()
+    with memory_timeline(model) as timeline:
+        output = model(x)
+        loss = Ends.apply(output)
+        del output
+        loss.backward()
+    return max(
+        step.bytes_by_kind["activation"] + step.bytes_by_kind["temporary"]
+        for step in timeline.steps
+    )
 
 
 CASES: dict[str, Callable[[], TrainingStep]] = {

@@ -21,6 +21,7 @@ from ckptlab.planning.chain import Chain
 from ckptlab.planning.planners import plan_store_all
 from ckptlab.planning.replay import replay
 from tests.memory.allocator import allocator_record, mark
+from tests.memory.steps import measured_peak
 
 WIDTH, BATCH = 64, 32
 ACTIVATION_BYTES = 4 * WIDTH * BATCH
@@ -110,19 +111,6 @@ def test_saved_bytes_are_what_autograd_keeps() -> None:
     )
 
 
-class Output(torch.autograd.Function):
-    """A loss that keeps nothing and makes the gradient of the output."""
-
-    @staticmethod
-    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
-        ctx.shape = x.shape  # type: ignore[attr-defined]
-        return x.new_zeros(())
-
-    @staticmethod
-    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
-        return torch.ones(ctx.shape)  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -138,15 +126,7 @@ def test_replay_of_a_measured_chain_meets_the_peak_of_the_whole_run(
     x = torch.randn(2, 16, WIDTH, requires_grad=True)
     chain = profile_chain(model, x)
     ledger = replay(chain, plan_store_all(chain))
-    with memory_timeline(model) as timeline:
-        output = model(x)
-        loss = Output.apply(output)
-        del output
-        loss.backward()
-    measured_bytes = max(
-        step.bytes_by_kind["activation"] + step.bytes_by_kind["temporary"]
-        for step in timeline.steps
-    )
+    measured_bytes = measured_peak(model, x)
     scalars_bytes = 8  # the loss and its gradient
     assert 0 <= measured_bytes - ledger.peak_bytes <= scalars_bytes
 

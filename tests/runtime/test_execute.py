@@ -16,12 +16,12 @@ from torch import nn
 from ckptlab import models
 from ckptlab.errors import ModelError, PlanError
 from ckptlab.memory.profile import profile_chain
-from ckptlab.memory.timeline import memory_timeline
 from ckptlab.planning.chain import Chain
 from ckptlab.planning.plan import Plan
 from ckptlab.planning.planners import plan_every, plan_for_budget, plan_store_all
 from ckptlab.planning.replay import replay
 from ckptlab.runtime.execute import apply_plan
+from tests.memory.steps import measured_peak
 
 WIDTH, BATCH = 16, 4
 
@@ -119,33 +119,6 @@ def test_step_under_any_plan_is_the_plain_one_and_runs_what_replay_says(
             assert torch.equal(one, other)
     ledger = replay(Chain.uniform(len(kinds)), plan)
     assert dict(runs) == ledger.forward_runs
-
-
-class Ends(torch.autograd.Function):
-    """A loss that keeps nothing and makes the gradient of the output."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        ctx.shape = x.shape
-        return x.new_zeros(())
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        return torch.ones(ctx.shape)
-
-
-def measured_peak(model: nn.Module, x: torch.Tensor) -> int:
-    """Most bytes of activations and temporary tensors in a step."""
-    model.zero_grad()
-    with memory_timeline(model) as timeline:
-        output = model(x)
-        loss = Ends.apply(output)
-        del output
-        loss.backward()
-    return max(
-        step.bytes_by_kind["activation"] + step.bytes_by_kind["temporary"]
-        for step in timeline.steps
-    )
 
 
 def transformer() -> nn.Sequential:
