@@ -57,7 +57,7 @@ def main() -> None:
         sys.exit(f"no lesson begins with {' or '.join(wanted)}; see {LESSONS}")
     with tempfile.TemporaryDirectory() as folder:
         # nobody's own answers may show in a saved lesson
-        os.environ["CKPTLAB_ANSWERS"] = str(Path(folder) / "answers.jsonl")
+        os.environ["CKPTLAB_PROGRESS"] = str(Path(folder) / "progress.json")
         for path in paths:
             print(f"{path.name} …", flush=True)
             save_lesson(path)

@@ -8,7 +8,7 @@ import pytest
 
 # Before any kernel starts: tests and lessons must never touch the learner's answers.
 _folder = tempfile.TemporaryDirectory(prefix="ckptlab-tests-")
-os.environ["CKPTLAB_ANSWERS"] = str(Path(_folder.name) / "answers.jsonl")
+os.environ["CKPTLAB_PROGRESS"] = str(Path(_folder.name) / "progress.json")
 
 ROOT = Path(__file__).resolve().parent.parent
 

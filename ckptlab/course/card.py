@@ -16,18 +16,32 @@ import anywidget
 import traitlets
 
 _ASSETS = Path(__file__).parent / "assets"
+# one module for the browser: anywidget takes no imports between files
+_SCRIPTS = (
+    "card.js",
+    "forms.js",
+    "chart.js",
+    "prediction.js",
+    "reveal.js",
+    "progress.js",
+    "explorer.js",
+)
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
 
 
 class Card(anywidget.AnyWidget):
     """A widget whose `twin` shows where widgets cannot.
 
     Attributes:
-        kind: which of the functions in `assets/cards.js` draws it.
+        kind: which of the functions in `assets/` draws it.
     """
 
-    _esm = (_ASSETS / "cards.js").read_text(encoding="utf-8")
-    _css = (_ASSETS / "cards.css").read_text(encoding="utf-8")
+    _esm = "\n".join(map(_asset, _SCRIPTS))
+    _css = _asset("card.css")
     kind = traitlets.Unicode().tag(sync=True)
 
     def twin_html(self) -> str:

@@ -10,7 +10,7 @@ from typing import cast
 
 import mistune
 
-__all__ = ["details", "escape", "table", "to_html"]
+__all__ = ["definitions", "details", "escape", "table", "to_html"]
 
 _markdown = mistune.create_markdown(escape=True)
 
@@ -37,3 +37,12 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
         + "\n".join(body)
         + "</tbody></table>"
     )
+
+
+def definitions(rows: Iterable[tuple[str, str]]) -> str:
+    """An HTML list of names and plain texts; each text keeps its own direction."""
+    pairs = "".join(
+        f"<dt>{escape(name)}</dt><dd><bdi>{escape(text)}</bdi></dd>"
+        for name, text in rows
+    )
+    return f"<dl>{pairs}</dl>"

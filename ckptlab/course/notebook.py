@@ -16,8 +16,8 @@ import torch
 from ckptlab.course import figures
 from ckptlab.course.card import HtmlCard
 from ckptlab.course.markup import escape, table
-from ckptlab.course.questions import Exercise, find_bank
-from ckptlab.course.quiz import open_lesson
+from ckptlab.course.questions import find_bank
+from ckptlab.course.session import SESSION
 from ckptlab.units import format_bytes
 
 SEED = 2022
@@ -82,13 +82,15 @@ def lesson(name: str) -> LessonCard:
     numpy.random.seed(SEED)
     torch.manual_seed(SEED)
     figures.use_lesson_style()
-    book = open_lesson(bank)
-    questions = [q.id for q in bank.questions.values() if not isinstance(q, Exercise)]
-    answered = {a.question for a in book.answers() if a.lesson == name}
+    SESSION.open(bank)
+    questions = bank.predicted
+    records = SESSION.progress.records()
     machine = describe_machine()
     heading = f"<p><strong>Lesson {escape(name[:2])}: {escape(bank.title)}</strong></p>"
-    n_done = len(answered & set(questions))
+    n_done = sum(1 for q in questions if (r := records.get((name, q))) and r.prediction)
     done = f"<p>Predictions committed: {n_done} of {len(questions)}.</p>"
+    if SESSION.progress.trouble:
+        done += f"<p><strong>⚠ {escape(SESSION.progress.trouble)}</strong></p>"
     plan = f"<p>Predictions to commit: {len(questions)}.</p>"
     return LessonCard(
         machine=machine,

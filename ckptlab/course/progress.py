@@ -1,136 +1,238 @@
 """What this learner has answered, kept safely on disk.
 
-One file of JSON lines, only ever appended to, one answer a line:
+One file of JSON that people can read, one event a line:
 
-1. An answer is written in one piece and flushed to the disk before it counts as
-   kept, so a killed kernel loses nothing; two notebooks may write at once.
-2. A line that cannot be read (a torn write, another program) is passed over and
-   left alone; it never hides the others.
-3. The first answer to a question stands. To answer anew, erase.
-4. When the disk refuses, answers stay in memory, and are written with the next
-   one that succeeds; `unsaved_reason` says so to the learner.
+    {"version": 1, "events": [
+    {"lesson": "01_…", "question": "overtake", "event": "predicted", …},
+    {"lesson": "01_…", "question": "overtake", "event": "revealed", …}
+    ]}
 
-The file is `answers.jsonl` in the user's data folder (platformdirs), or the path
-in the environment variable CKPTLAB_ANSWERS.
+1. An event is kept under a lock: read the file, add, write a new file beside it,
+   flush it to the disk, and put it in place of the old one. A killed process leaves
+   the old file or the new one, and two notebooks never overwrite each other.
+2. A file that cannot be read is set aside under a new name, and said so. The lines
+   of it that are events live on.
+3. When the disk refuses, events stay in memory, and are written with the next one
+   that succeeds; `trouble` says so to the learner.
+
+The file is `progress.json` in the user's data folder (platformdirs), or the path in
+the environment variable CKPTLAB_PROGRESS.
 """
 
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
 
 import platformdirs
+from filelock import FileLock
+
+from ckptlab.course.record import Event, Record
+
+VERSION = 1
+LOCK_SECONDS = 10
+"""Longer than any write takes; a lock held longer belongs to a process that hangs."""
+
+Fits = Callable[[str, str, object], bool]
+"""(lesson, question, answer) -> whether a stored answer still fits its question."""
 
 
-@dataclass(frozen=True)
-class CommittedAnswer:
-    """One committed prediction.
+@dataclass
+class _Content:
+    """What a progress file holds; `fault` says why it is not all of it."""
+
+    events: list[Event] = field(default_factory=list)
+    fault: str = ""
+
+
+class ProgressFile:
+    """All events of one learner, as the file at `path` holds them.
 
     Attributes:
-        lesson, question: which question it answers.
-        answer: a choice id, or a number in the question's unit.
-        confidence: in percent, or None where the question did not ask.
-        time: when it was committed, ISO 8601, UTC.
+        path: of the file.
+        trouble: what the learner should know: a write that was refused, a file that
+            was set aside. Empty when all is well.
     """
 
-    lesson: str
-    question: str
-    answer: str | float
-    confidence: int | None = None
-    time: str = ""
+    def __init__(self, path: Path | None = None, fits: Fits | None = None) -> None:
+        self.path = path or progress_path()
+        self._fits: Fits = fits or (lambda lesson, question, answer: True)
+        self._unsaved: list[Event] = []
+        self._refusal = ""
+        self._notice = ""
 
+    @property
+    def trouble(self) -> str:
+        """See the class."""
+        return " ".join(filter(None, (self._refusal, self._notice)))
 
-class AnswerBook:
-    """All answers of one learner, as the file at `path` holds them."""
+    def records(self) -> dict[tuple[str, str], Record]:
+        """What came of each (lesson, question); read anew, others may have written."""
+        return self._fold(self._read())
 
-    def __init__(self, path: Path | None = None) -> None:
-        self.path = path or answers_path()
-        self.unsaved_reason = ""
-        self._unsaved: list[CommittedAnswer] = []
+    def record(self, lesson: str, question: str) -> Record:
+        """What came of one question."""
+        return self.records().get((lesson, question), Record())
 
-    def answers(self) -> list[CommittedAnswer]:
-        """Every first answer, oldest first; read anew, for others may have written."""
-        first: dict[tuple[str, str], CommittedAnswer] = {}
-        for answer in [*self._read(), *self._unsaved]:
-            first.setdefault((answer.lesson, answer.question), answer)
-        return list(first.values())
+    def add(self, event: Event) -> Record:
+        """Keep an event, if it can follow the earlier ones; returns what came of it.
 
-    def find(self, lesson: str, question: str) -> CommittedAnswer | None:
-        """The answer that stands for a question, or None."""
-        wanted = (lesson, question)
-        return next(
-            (a for a in self.answers() if (a.lesson, a.question) == wanted), None
-        )
-
-    def commit(self, answer: CommittedAnswer) -> CommittedAnswer:
-        """Keep an answer, and return the one that stands: an earlier one wins."""
-        standing = self.find(answer.lesson, answer.question)
-        if standing is not None:
-            return standing
+        Whether it can is decided under the lock: of two notebooks that answer at
+        once, the first one's answer stands, and both are told so.
+        """
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        stamped = replace(answer, time=now)
-        self._unsaved.append(stamped)
+        self._unsaved.append(replace(event, time=now))
         self._write_unsaved()
-        return self.find(answer.lesson, answer.question) or stamped
+        return self.record(event.lesson, event.question)
 
     def erase(self) -> int:
-        """Delete every answer; returns how many there were."""
-        count = len(self.answers())
+        """Delete every answer, for good; returns how many predictions there were.
+
+        Raises:
+            OSError: the disk refuses; nothing is forgotten.
+        """
+        count = sum(1 for record in self.records().values() if record.prediction)
+        if self.path.parent.is_dir():
+            broken = f"{self.path.stem}.broken-*{self.path.suffix}"
+            with self._lock():
+                for path in (self.path, *self.path.parent.glob(broken)):
+                    path.unlink(missing_ok=True)
         self._unsaved.clear()
-        self.unsaved_reason = ""
-        self.path.unlink(missing_ok=True)
+        self._refusal = self._notice = ""
         return count
 
+    def _fold(self, events: Iterable[Event]) -> dict[tuple[str, str], Record]:
+        records: dict[tuple[str, str], Record] = {}
+        for event in events:
+            self._apply(event, records)
+        return records
+
+    def _apply(self, event: Event, records: dict[tuple[str, str], Record]) -> bool:
+        """Add an event to the records; returns whether it changed anything."""
+        place = (event.lesson, event.question)
+        is_answer = event.event in ("predicted", "tried again")
+        if is_answer and not self._fits(*place, event.answer):
+            return False  # the question has changed since: as if never answered
+        before = records.get(place, Record())
+        records[place] = before.after(event)
+        return records[place] != before
+
+    def _read(self) -> list[Event]:
+        """Every event, the unsaved ones last."""
+        try:
+            content = _load(self.path)
+            if content.fault:
+                self._write_unsaved()  # which sets the file aside
+                content = content if self._refusal else _load(self.path)
+        except OSError as error:
+            self._refuse(error)
+            content = _Content()
+        return [*content.events, *self._unsaved]
+
     def _write_unsaved(self) -> None:
-        lines = "".join(json.dumps(asdict(answer)) + "\n" for answer in self._unsaved)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab+", buffering=0) as file:
-                # a line torn by a crash must not swallow the next one
-                piece = (b"" if _ends_in_newline(file) else b"\n") + lines.encode()
-                if file.write(piece) != len(piece):
-                    raise OSError("the disk is full")
-                os.fsync(file.fileno())
+            with self._lock():
+                content = _load(self.path)
+                if content.fault:
+                    self._set_aside(content)
+                records = self._fold(content.events)
+                new = [event for event in self._unsaved if self._apply(event, records)]
+                if new or content.fault:
+                    _replace(self.path, [*content.events, *new])
         except OSError as error:
-            self.unsaved_reason = (
-                f"not saved to {self.path} ({error.strerror or error}); your answers "
-                "are kept while this notebook runs, and written with the next one"
-            )
+            self._refuse(error)
         else:
             self._unsaved.clear()
-            self.unsaved_reason = ""
+            self._refusal = ""
 
-    def _read(self) -> list[CommittedAnswer]:
-        try:
-            text = self.path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return []
-        return [answer for line in text.split("\n") if (answer := _read_line(line))]
+    def _refuse(self, error: OSError) -> None:
+        self._refusal = (
+            f"Not saved to {self.path} ({error.strerror or error}); your answers are "
+            "kept while this notebook runs, and written with the next one."
+        )
+
+    def _set_aside(self, content: _Content) -> None:
+        """Copy a file that cannot be read to a new name, which never existed."""
+        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+        aside = self.path.with_name(
+            f"{self.path.stem}.broken-{stamp}{self.path.suffix}"
+        )
+        aside.write_bytes(self.path.read_bytes())
+        self._notice = (
+            f"{self.path.name} could not be read ({content.fault}) and was set aside "
+            f"as {aside.name}; {len(content.events)} events of it were saved."
+        )
+
+    def _lock(self) -> FileLock:
+        return FileLock(self.path.with_name(f"{self.path.name}.lock"), LOCK_SECONDS)
 
 
-def answers_path() -> Path:
-    """Where answers are kept: CKPTLAB_ANSWERS, or the user's data folder."""
-    told = os.environ.get("CKPTLAB_ANSWERS")
+def progress_path() -> Path:
+    """Where progress is kept: CKPTLAB_PROGRESS, or the user's data folder."""
+    told = os.environ.get("CKPTLAB_PROGRESS")
     if told:
         return Path(told).expanduser()
-    return platformdirs.user_data_path("ckptlab") / "answers.jsonl"
+    return platformdirs.user_data_path("ckptlab") / "progress.json"
 
 
-def _read_line(line: str) -> CommittedAnswer | None:
+def _load(path: Path) -> _Content:
+    """What a file holds.
+
+    Raises:
+        OSError: it is there and cannot be read, or a newer ckptlab wrote it: it must
+            be left alone.
+    """
     try:
-        answer = CommittedAnswer(**json.loads(line))
+        raw = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return _Content()
+    try:
+        content = json.loads(raw)
+        version = content["version"]
+        if isinstance(version, int) and version > VERSION:
+            raise OSError(
+                f"a newer ckptlab wrote this file, version {version}, and this one "
+                f"knows version {VERSION}; update ckptlab"
+            )
+        return _Content([Event.read(entry) for entry in content["events"]])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        lines = raw.decode("utf-8", errors="replace").split("\n")
+        events = [event for line in lines if (event := _salvage(line))]
+        reason = str(error).split("\n")[0][:100] or type(error).__name__
+        return _Content(events, fault=reason)
+
+
+def _salvage(line: str) -> Event | None:
+    try:
+        return Event.read(json.loads(line.strip().rstrip(",")))
     except (ValueError, TypeError, RecursionError):
         return None
-    are_texts = isinstance(answer.lesson, str) and isinstance(answer.question, str)
-    return (
-        answer if are_texts and isinstance(answer.answer, (str, int, float)) else None
-    )
 
 
-def _ends_in_newline(file: IO[bytes]) -> bool:
-    if file.seek(0, os.SEEK_END) == 0:
-        return True
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) == b"\n"
+def _replace(path: Path, events: list[Event]) -> None:
+    """Put a file with these events in place of the old one, whole or not at all."""
+    lines = b",\n".join(map(_line, events))
+    text = b'{"version": %d, "events": [\n%b\n]}\n' % (VERSION, lines)
+    new = path.with_name(f"{path.name}.new")  # one is enough: the lock is held
+    with new.open("wb") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+    if os.name == "posix":  # the new name must be on the disk too
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _line(event: Event) -> bytes:
+    known = {key: value for key, value in asdict(event).items() if value is not None}
+    try:
+        return json.dumps(known, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half of a character, which UTF-8 has no bytes for
+        return json.dumps(known).encode()

@@ -172,7 +172,7 @@ def lab(
     (settings / "notification.jupyterlab-settings").write_text(
         json.dumps({"fetchNews": "false", "checkForUpdates": False})
     )
-    answers = home / "answers.jsonl"
+    answers = home / "progress.json"
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTER_DATA_DIR": str(home / "data"),
@@ -180,7 +180,7 @@ def lab(
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
         "IPYTHONDIR": str(home / "ipython"),
-        "CKPTLAB_ANSWERS": str(answers),
+        "CKPTLAB_PROGRESS": str(answers),
     }
     port = _free_port()
     command = [
