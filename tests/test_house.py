@@ -12,7 +12,10 @@ import ckptlab
 from ckptlab import errors
 
 HEAVY = ("torch", "matplotlib", "ipywidgets", "anywidget", "numpy")
-COURSE = ("quiz", "figures", "explorers", "grading", "questions", "progress", "markup")
+COURSE = (
+    *("quiz", "figures", "explorers", "grading", "questions", "progress", "markup"),
+    *("kinds", "summary", "usage", "session"),
+)
 PLANNING = ("chain", "plan", "replay", "planners")
 WITHOUT_TORCH = [f"course.{m}" for m in COURSE] + [f"planning.{m}" for m in PLANNING]
 

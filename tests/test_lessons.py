@@ -16,7 +16,8 @@ from nbclient import NotebookClient
 
 import ckptlab
 from ckptlab.course.card import WIDGET_VIEW
-from ckptlab.course.questions import Exercise, load_bank
+from ckptlab.course.kinds.exercise import Exercise
+from ckptlab.course.questions import load_bank
 
 LESSONS = Path(__file__).resolve().parent.parent / "lessons"
 NAMES = sorted(path.stem for path in LESSONS.glob("*.ipynb"))

@@ -99,12 +99,16 @@ class PredictionCard(QuestionCard):
     def _shown(self, event: Event | None) -> dict[str, Any] | None:
         if event is None:
             return None
-        text = self.question.text(event.answer)
-        if len(text) > MOST_CHARACTERS_TOLD:  # the form shows all of it
-            text = text[:MOST_CHARACTERS_TOLD] + " …"
-        if event.confidence is not None:
-            text += f" ({event.confidence} % sure)"
-        return {"answer": event.answer, "confidence": event.confidence, "text": text}
+        value = self.question.text(event.answer)
+        sure = "" if event.confidence is None else f" ({event.confidence} % sure)"
+        is_long = len(value) > MOST_CHARACTERS_TOLD  # the form shows all of it
+        told = value[:MOST_CHARACTERS_TOLD] + " …" if is_long else value
+        return {
+            "answer": event.answer,
+            "value": value,
+            "confidence": event.confidence,
+            "text": told + sure,
+        }
 
     def _hints(self, record: Record) -> list[str]:
         if not isinstance(self.question, Reflection):

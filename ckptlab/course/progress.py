@@ -19,12 +19,14 @@ The file is `progress.json` in the user's data folder (platformdirs), or the pat
 the environment variable CKPTLAB_PROGRESS.
 """
 
+import glob
 import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 import platformdirs
 from filelock import FileLock
@@ -81,9 +83,13 @@ class ProgressFile:
 
         Whether it can is decided under the lock: of two notebooks that answer at
         once, the first one's answer stands, and both are told so.
+
+        Raises:
+            ValueError, TypeError: no event, such as an answer that is not finite.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._unsaved.append(replace(event, time=now))
+        # checked first: what the file cannot hold would make all of it unreadable
+        self._unsaved.append(Event.read(asdict(replace(event, time=now))))
         self._write_unsaved()
         return self.record(event.lesson, event.question)
 
@@ -95,9 +101,10 @@ class ProgressFile:
         """
         count = sum(1 for record in self.records().values() if record.prediction)
         if self.path.parent.is_dir():
-            broken = f"{self.path.stem}.broken-*{self.path.suffix}"
+            stem, suffix = glob.escape(self.path.stem), glob.escape(self.path.suffix)
+            broken = self.path.parent.glob(f"{stem}.broken-*{suffix}")
             with self._lock():
-                for path in (self.path, *self.path.parent.glob(broken)):
+                for path in (self.path, _unfinished(self.path), *broken):
                     path.unlink(missing_ok=True)
         self._unsaved.clear()
         self._refusal = self._notice = ""
@@ -121,6 +128,8 @@ class ProgressFile:
 
     def _read(self) -> list[Event]:
         """Every event, the unsaved ones last."""
+        if not self._unsaved:
+            self._refusal = ""  # of an earlier read
         try:
             content = _load(self.path)
             if content.fault:
@@ -136,12 +145,13 @@ class ProgressFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._lock():
                 content = _load(self.path)
-                if content.fault:
-                    self._set_aside(content)
                 records = self._fold(content.events)
                 new = [event for event in self._unsaved if self._apply(event, records)]
-                if new or content.fault:
-                    _replace(self.path, [*content.events, *new])
+                events = [*content.events, *new]
+                if content.fault:
+                    self._set_aside(content, events)
+                elif new:
+                    _replace(self.path, events)
         except OSError as error:
             self._refuse(error)
         else:
@@ -154,13 +164,24 @@ class ProgressFile:
             "kept while this notebook runs, and written with the next one."
         )
 
-    def _set_aside(self, content: _Content) -> None:
-        """Copy a file that cannot be read to a new name, which never existed."""
+    def _set_aside(self, content: _Content, events: list[Event]) -> None:
+        """Copy a file that cannot be read to a new name, and put events in its place.
+
+        Raises:
+            OSError: the disk refuses; the file is where it was, and has no copy.
+        """
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
         aside = self.path.with_name(
             f"{self.path.stem}.broken-{stamp}{self.path.suffix}"
         )
-        aside.write_bytes(self.path.read_bytes())
+        aside.open("xb").close()  # never over an earlier one
+        try:
+            with aside.open("wb") as file:
+                _write(file, self.path.read_bytes())
+            _replace(self.path, events)
+        except OSError:
+            aside.unlink()
+            raise
         self._notice = (
             f"{self.path.name} could not be read ({content.fault}) and was set aside "
             f"as {aside.name}; {len(content.events)} events of it were saved."
@@ -192,7 +213,9 @@ def _load(path: Path) -> _Content:
     try:
         content = json.loads(raw)
         version = content["version"]
-        if isinstance(version, int) and version > VERSION:
+        if type(version) is not int or version < 1:
+            raise ValueError(f"there is no version {version!r}")
+        if version > VERSION:
             raise OSError(
                 f"a newer ckptlab wrote this file, version {version}, and this one "
                 f"knows version {VERSION}; update ckptlab"
@@ -216,11 +239,9 @@ def _replace(path: Path, events: list[Event]) -> None:
     """Put a file with these events in place of the old one, whole or not at all."""
     lines = b",\n".join(map(_line, events))
     text = b'{"version": %d, "events": [\n%b\n]}\n' % (VERSION, lines)
-    new = path.with_name(f"{path.name}.new")  # one is enough: the lock is held
+    new = _unfinished(path)
     with new.open("wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+        _write(file, text)
     os.replace(new, path)
     if os.name == "posix":  # the new name must be on the disk too
         folder = os.open(path.parent, os.O_RDONLY)
@@ -228,6 +249,18 @@ def _replace(path: Path, events: list[Event]) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _unfinished(path: Path) -> Path:
+    """Where a new file is written; one name is enough, for the lock is held."""
+    return path.with_name(f"{path.name}.new")
+
+
+def _write(file: BinaryIO, content: bytes) -> None:
+    """Write, and wait until it is on the disk."""
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _line(event: Event) -> bytes:

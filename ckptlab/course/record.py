@@ -55,6 +55,8 @@ class Event:
             raise ValueError(f"no event is called {event.event!r}")
         if not _is_answer(event.answer):
             raise ValueError("the answer must be a text, a number, or a list of them")
+        if event.answer is None and event.event in ("predicted", "tried again"):
+            raise ValueError(f"{event.event!r} needs an answer")
         if event.confidence is not None and (
             type(event.confidence) is not int or not 0 <= event.confidence <= 100
         ):
@@ -107,7 +109,8 @@ class Record:
             case "shown" if self.is_untouched:
                 return replace(self, was_shown=True)
             case "revealed" if self.prediction and not self.was_revealed:
-                return replace(self, was_revealed=True, outcome=event.outcome)
+                outcome = event.outcome or self.outcome  # it may be judged already
+                return replace(self, was_revealed=True, outcome=outcome)
             case "revealed" if self.second_try and self.second_outcome is None:
                 return replace(self, second_outcome=event.outcome)
             case "tried again" if self.is_open and self.second_try is None:
@@ -120,7 +123,9 @@ class Record:
 
 def _is_answer(value: object) -> bool:
     if isinstance(value, list):
-        return all(_is_answer(one) and not isinstance(one, list) for one in value)
+        return all(
+            isinstance(one, (str, int, float)) and _is_answer(one) for one in value
+        )
     if isinstance(value, (int, float)):
         return not isinstance(value, bool) and -1e300 < value < 1e300
     return value is None or isinstance(value, str)

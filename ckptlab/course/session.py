@@ -116,6 +116,7 @@ class QuestionCard(Card):
         raise NotImplementedError
 
     def _happen(self, event: str, **details: Any) -> None:
+        self.error = ""
         SESSION.happen(*self.place, event, **details)
 
     def _receive(self, _: object, content: Any, __: object) -> None:

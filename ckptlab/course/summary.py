@@ -183,13 +183,13 @@ def _summarize(name: str, records: Records, bank: Bank | None) -> LessonSummary:
 def _why_again(record: Record) -> tuple[float, str]:
     """A rank, low for what matters most, and the reason; none where all is well."""
     if record.was_shown:
-        return 2.0, "opened without a prediction"
+        return 3.0, "opened without a prediction"
     if record.prediction is None or record.outcome in (None, "right"):
-        return 3.0, ""
+        return 4.0, ""
     sure = record.prediction.confidence
     how = "close" if record.outcome == "near" else "missed"
     why = how if sure is None else f"{how}, {sure} % sure"
-    return (record.outcome == "near") - (sure or 0) / 100, why
+    return 2 * (record.outcome == "near") - (sure or 0) / 100, why
 
 
 def _beliefs(question: Question | None, record: Record) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A JupyterLab of its own on a copy of the lessons, and Chromium to look at it."""
+"""Servers of their own on a copy of the lessons, and Chromium to look at them."""
 
 import json
 import os
@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import nbformat
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect, sync_playwright
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -27,10 +29,53 @@ SWITCHES = (
     "--disable-sync",
 )
 WINDOW = {"width": 1280, "height": 900}
+EVERY_KIND: dict[str, object] = {  # of the bank of that name, and what is measured
+    "one": "green",
+    "several": ["cod", "duck"],
+    "amount": 1.5 * 2**30,
+    "estimate": 300,
+    "sequence": ["morning", "noon", "evening"],
+    "curve": [1, 4, 16],
+    "own-words": None,
+}
 START_SECONDS = 60
 RUN_SECONDS = 120
 
 expect.set_options(timeout=15_000)
+
+# Every rule of WCAG 2.2 A and AA that axe knows; which cards it could judge the
+# contrast in; and the pictures' contrasts, for axe does not look into SVG.
+RUN_AXE = """async () => {
+  const report = await axe.run(".ckptlab-card", {
+    runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"],
+    rules: { "target-size": { enabled: true } },
+    elementRef: true,
+  });
+  const list = (results) => results.flatMap(({ id, nodes }) =>
+    nodes.map(({ element, html }) => ({ id, element, html })));
+  const say = ({ id, html }) => `${id}: ${html}`;
+  const color = (text) => {
+    const it = new axe.commons.color.Color();
+    it.parseString(text);
+    return it;
+  };
+  const contrast = (shape) => axe.commons.color.getContrast(
+    color(getComputedStyle(shape.closest(".ckptlab-card")).backgroundColor),
+    color(getComputedStyle(shape).fill));
+  const lowest = (shapes) => Math.min(21,
+    ...[...document.querySelectorAll(shapes)].filter((one) => one.checkVisibility())
+      .map(contrast));
+  const judged = list(report.passes).filter(({ id }) => id === "color-contrast");
+  return {
+    violations: list(report.violations).map(say),
+    undecided: list(report.incomplete)
+      .filter(({ element }) => !element.closest("svg")).map(say),
+    judged: judged.length,
+    cards: new Set(judged.map(({ element }) => element.closest(".ckptlab-card"))).size,
+    pictureText: lowest(".ckptlab-card svg text"),
+    pictureShapes: lowest(".ckptlab-card svg rect"),
+  };
+}"""
 
 
 @dataclass(frozen=True)
@@ -46,9 +91,9 @@ class LessonPage:
     """One lesson in JupyterLab, and what a learner does to all of it."""
 
     def __init__(self, page: Page, lab: Lab, name: str) -> None:
-        self.page, self._lab = page, lab
+        self.page, self._lab, self._name = page, lab, name
         self.cards = page.locator(".ckptlab-card")
-        self.predictions = self.cards.filter(has=page.locator("form"))
+        self.predictions = page.locator(".ckptlab-card[data-asks]")
         self.reveals = page.locator(".ckptlab-card[data-open]")
         self.cells = page.locator(".jp-Notebook .jp-Cell")
         self.selected_cell = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
@@ -69,6 +114,12 @@ class LessonPage:
 
         self._run(restart)
 
+    def reload(self) -> None:
+        """Save, and load the page anew, as a learner does who comes back."""
+        self.page.keyboard.press("Control+s")
+        self.page.wait_for_timeout(1000)
+        self._open(self._name)
+
     def choose_theme(self, name: str) -> None:
         self._choose("Settings", "Theme", name)
         self.page.wait_for_function(
@@ -79,8 +130,8 @@ class LessonPage:
         """The questions that are answered, as the file on the disk has it."""
         if not self._lab.answers.exists():
             return set()
-        lines = self._lab.answers.read_text(encoding="utf-8").splitlines()
-        return {json.loads(line)["question"] for line in lines}
+        events = json.loads(self._lab.answers.read_text(encoding="utf-8"))["events"]
+        return {one["question"] for one in events if one["event"] == "predicted"}
 
     def start_anew(self) -> None:
         """As a learner who has answered nothing finds the lesson after Run All."""
@@ -122,15 +173,62 @@ class LessonPage:
         height = notebook.evaluate("e => e.scrollHeight") + WINDOW["height"]
         self.page.set_viewport_size({"width": WINDOW["width"], "height": height})
         notebook.evaluate("e => { e.scrollTop = 0 }")
+        self.page.wait_for_function(
+            "([e, height]) => e.clientHeight >= height && e.scrollTop === 0",
+            arg=[notebook.element_handle(), height - WINDOW["height"]],
+        )
         try:
             yield
         finally:
             style.evaluate("e => e.remove()")
             self.page.set_viewport_size(WINDOW)
 
+    def assert_axe_is_content(self, theme: str) -> None:
+        self.choose_theme(theme)
+        with self.all_in_view():
+            self.page.evaluate(Axe().axe_script)
+            report = self.page.evaluate(RUN_AXE)
+        assert report["violations"] == []
+        assert report["undecided"] == []
+        assert report["cards"] == self.cards.count(), "axe judged no contrast in some"
+        assert report["judged"] > 3 * report["cards"]
+        assert report["pictureText"] >= 4.5
+        assert report["pictureShapes"] >= 3
+
+    def assert_nothing_overflows(self, *, width: int) -> None:
+        with self.narrowed_to(width):
+            wide = self.cards.evaluate_all(
+                """cards => cards
+                  .flatMap((card) => [card, card.closest(".jp-OutputArea-output")])
+                  .filter((part) => part.scrollWidth > part.clientWidth)
+                  .map((part) => part.innerText)"""
+            )
+        assert wide == []
+
+    def select(self, card: Locator) -> None:
+        """Select the cell of a card with the arrow keys alone."""
+        self.page.locator(".jp-Notebook").focus()
+        self.page.keyboard.press("Escape")
+        wanted = int(self.cell_of(card).get_attribute("data-windowed-list-index") or 0)
+        for _ in range(100):
+            index = self.selected_cell.get_attribute("data-windowed-list-index")
+            if int(index or 0) == wanted:
+                return
+            key = "ArrowDown" if int(index or 0) < wanted else "ArrowUp"
+            self.page.keyboard.press(key)
+        pytest.fail("the cell was not reached with the arrow keys")
+
+    def tab_to(self, control: Locator) -> None:
+        """Press Tab until a control has the focus."""
+        for _ in range(20):
+            if control.evaluate("e => e === document.activeElement"):
+                return
+            self.page.keyboard.press("Tab")
+        pytest.fail(f"{control} was not reached with Tab")
+
     def _open(self, name: str) -> None:
         notebook = json.loads((self._lab.lessons / f"{name}.ipynb").read_text())
-        self.page.goto(f"{self._lab.url}/lab/tree/lessons/{name}.ipynb")
+        self.page.goto(f"{self._lab.url}/lab/tree/lessons/{name}.ipynb?reset")
         n_cells = len(notebook["cells"])
         expect(self.cells).to_have_count(n_cells, timeout=START_SECONDS * 1000)
         is_idle = self.page.get_by_text("| Idle")
@@ -161,18 +259,56 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="session")
-def lab(
-    chromium: str, root: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Lab]:
-    """JupyterLab as a newcomer has it: no settings, no trust, no history, no news."""
+def home(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the lessons, and one more with a question of every kind."""
     home = tmp_path_factory.mktemp("lab")
     shutil.copytree(root / "lessons", home / "lessons")
+    banks = root / "tests" / "course" / "banks"
+    shutil.copy(banks / "every_kind.toml", home / "lessons" / "questions")
+    cells = [
+        'from ckptlab import lesson, predict, progress, reveal\n\nlesson("every_kind")'
+    ]
+    for question, measured in EVERY_KIND.items():
+        argument = "" if measured is None else f", measured={measured!r}"
+        cells += [f'predict("{question}")', f'reveal("{question}"{argument})']
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell) for cell in [*cells, "progress()"]],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    )
+    nbformat.write(notebook, home / "lessons" / "every_kind.ipynb")
     settings = home / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text(
         json.dumps({"fetchNews": "false", "checkForUpdates": False})
     )
-    answers = home / "progress.json"
+    return home
+
+
+@pytest.fixture(scope="session")
+def lab(chromium: str, home: Path) -> Iterator[Lab]:
+    """JupyterLab as a newcomer has it: no settings, no trust, no history, no news."""
+    with _serve(home, "jupyterlab", "--IdentityProvider.token=") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def notebook_7(chromium: str, home: Path) -> Iterator[Lab]:
+    """Jupyter Notebook 7 on the same lessons."""
+    with _serve(home, "notebook", "--IdentityProvider.token=") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def voila(chromium: str, home: Path) -> Iterator[Lab]:
+    """Voila, which runs a lesson and shows its outputs alone."""
+    with _serve(home, "voila", "--token=", "--Voila.ip=127.0.0.1") as lab:
+        yield lab
+
+
+@contextmanager
+def _serve(home: Path, module: str, *options: str) -> Iterator[Lab]:
+    """Run a server on the lessons; the answers are those of this server alone."""
+    answers = home / f"progress-{module}.json"
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTER_DATA_DIR": str(home / "data"),
@@ -183,12 +319,15 @@ def lab(
         "CKPTLAB_PROGRESS": str(answers),
     }
     port = _free_port()
-    command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
-        *(f"--ServerApp.port={port}", "--ServerApp.port_retries=0"),
-        *("--IdentityProvider.token=", f"--ServerApp.root_dir={home}"),
-    ]
-    log = home / "jupyterlab.log"
+    if module == "voila":
+        place = (f"--port={port}", str(home / "lessons"))
+    else:
+        place = (
+            *("--allow-root", f"--ServerApp.root_dir={home}"),
+            *(f"--ServerApp.port={port}", "--ServerApp.port_retries=0"),
+        )
+    command = (sys.executable, "-m", module, "--no-browser", *options, *place)
+    log = home / f"{module}.log"
     with log.open("w") as output:
         server = subprocess.Popen(
             command, env=environment, stdout=output, stderr=subprocess.STDOUT
@@ -236,4 +375,4 @@ def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
             return
         except OSError:
             time.sleep(0.1)
-    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
+    pytest.fail(f"the server did not start:\n{log.read_text()[-2000:]}")

@@ -1,435 +1,372 @@
-"""Answers are read as learners type them, and graded by ratio."""
+"""Whatever is typed becomes an answer that can be graded, or one clear line."""
 
+import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ckptlab.course.grading import (
-    attempt_exercise,
-    check_key,
-    fill,
-    format_answer,
-    grade,
-    read_answer,
-    sample,
-)
-from ckptlab.course.questions import (
-    UNITS,
-    Choice,
-    ChoiceQuestion,
-    Exercise,
-    NumberQuestion,
-)
+from ckptlab.course.grading import check_key, grade
+from ckptlab.course.kinds import KINDS, Question
+from ckptlab.course.kinds.choice import ChoiceQuestion
+from ckptlab.course.kinds.number import NumberQuestion
+from ckptlab.course.kinds.question import fill
+from ckptlab.course.kinds.reflection import Reflection
+from ckptlab.course.questions import load_bank
 from ckptlab.errors import AnswerError, AnswerKeyError, QuestionError
 
-law = settings(derandomize=True, deadline=None)
-amounts = st.floats(1e-12, 1e20)
+law = settings(derandomize=True, deadline=None, max_examples=300)
 
-PICK = ChoiceQuestion(
-    id="pick",
-    prompt="Which?",
-    explanation="Because.",
-    asks_confidence=False,
-    choices=(
-        Choice("a", "This one", "Well judged: {measured}."),
-        Choice("b", "That one", "You may have thought of {weights}."),
-    ),
-    answer="a",
+QUESTIONS = load_bank(Path(__file__).parent / "banks" / "every_kind.toml").questions
+MEASURED = {name: q for name, q in QUESTIONS.items() if q.is_predicted & q.is_measured}
+every_question = pytest.mark.parametrize("name", QUESTIONS)
+every_measured = pytest.mark.parametrize("name", MEASURED)
+
+RIGHT_TO_LEFT = "\N{RIGHT-TO-LEFT OVERRIDE}\N{ARABIC LETTER MARK}"
+IDS = [
+    *["blue", "green", "cod", "mole", "duck", "noon", "evening", "morning"],
+    *["gas", "gluten"],
+]
+texts = st.one_of(
+    st.text(max_size=80),
+    st.text(st.characters(categories=["Cs", "Cf", "Co", "Nd", "Zl"]), max_size=80),
+    st.sampled_from([*IDS, "<img src=x onerror=alert(1)>", RIGHT_TO_LEFT, "`", "{x}"]),
+    st.from_regex(r"[-+]?[0-9]{1,4}[.,][0-9]{1,4}(e[0-9]{1,3})? ?[A-Za-z%×]{0,3}"),
 )
-AMOUNT = NumberQuestion(
-    id="amount",
-    prompt="How much of {weights}?",
-    explanation="Because.",
-    asks_confidence=False,
-    unit="bytes",
-    answer=1024.0,
-    right_within=2.0,
-    near_within=4.0,
-    too_low="More than that: {measured}.",
-    too_high="Less than that: {measured}.",
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-1000, 1000),
+    st.integers(-(10**400), 10**400),
+    st.floats(),
+    st.floats(1, 100),
+    texts,
 )
-TASK = Exercise(
-    id="task",
-    prompt="Find it.",
-    explanation="At {attempt} it is {ratio}.",
-    asks_confidence=False,
-    answer=7,
-    too_low="At {attempt} only {ratio}.",
-    too_high="At {attempt} already {ratio}.",
+answers_in_shape = st.one_of(
+    st.lists(st.floats(1, 100), min_size=3, max_size=3),
+    st.lists(scalars, min_size=3, max_size=3),
+    st.permutations(["morning", "noon", "evening"]),
+    st.lists(st.sampled_from(["cod", "mole", "duck"])),
 )
-
-
-def amount_in(unit: str) -> NumberQuestion:
-    return replace(AMOUNT, unit=unit)
-
-
-def measure(number: int) -> float:
-    """Exactly on the target at 6, so that 7 is the first to pass it."""
-    return number / 6
-
-
-# -- reading -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("unit", "typed", "number"),
-    [
-        ("bytes", "64 MiB", 2**26),
-        ("bytes", " 80 gb ", 8e10),
-        ("seconds", "12 ms", 0.012),
-        ("seconds", "1.5 min", 90),
-        ("FLOPs", "2.5 TFLOPs", 2.5e12),
-        ("times", "2.5", 2.5),
-        ("times", "2.5x", 2.5),
-        ("times", "2.5 ×", 2.5),
-        ("times", "3 times", 3),
-        ("times", 4, 4),
-        ("count", "12", 12),
-        ("count", "1,024", 1024),
-        ("count", "0", 0),
-    ],
+anything = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner) | st.dictionaries(texts, inner),
+    max_leaves=10,
 )
-def test_number_is_read_in_the_unit_of_the_question(
-    unit: str, typed: object, number: float
+jsonlike = anything | answers_in_shape
+
+
+def is_one_clear_line(text: str) -> bool:
+    return 0 < len(text) < 250 and text.isprintable() and text == text.strip()
+
+
+def outcome_of(function: Callable[[object], Any], value: object) -> tuple[Any, str]:
+    """What a function gives for a value, or the message of its refusal."""
+    try:
+        return function(value), ""
+    except (AnswerError, AnswerKeyError) as error:
+        return None, str(error)
+
+
+def pick() -> ChoiceQuestion:
+    question = QUESTIONS["one"]
+    assert isinstance(question, ChoiceQuestion)
+    blue, green = question.choices
+    told = replace(blue, feedback="It is {measured}, as {wood} is.")
+    return replace(question, choices=(told, green))
+
+
+def amount() -> NumberQuestion:
+    question = QUESTIONS["amount"]
+    assert isinstance(question, NumberQuestion)
+    tolerance = replace(question.tolerance, too_low="{measured} it is.")
+    return replace(question, answer=1024.0, tolerance=tolerance)
+
+
+# -- whatever is typed ---------------------------------------------------------------
+
+
+def test_bank_of_the_tests_has_every_kind() -> None:
+    assert {question.kind for question in QUESTIONS.values()} == set(KINDS)
+
+
+@every_question
+@law
+@given(typed=jsonlike)
+@example(typed="9" * 2**20)
+@example(typed="<b>" * 2**20)
+@example(typed=["cod", "cod"])
+@example(typed=10**5000)
+@example(typed=-(10**5000))
+@example(typed=[10**5000, 1, 1])
+@example(typed="\U000e0001" * 50)
+@example(typed=RIGHT_TO_LEFT * 50)
+@example(typed="'\"\\" * 50)
+@example(typed="\ud800")
+@example(typed="1e299")
+@example(typed=math.nan)
+@example(typed=[math.nan, math.inf, -0.0])
+def test_anything_typed_is_graded_or_refused_in_one_line(
+    name: str, typed: object
 ) -> None:
-    assert read_answer(amount_in(unit), typed) == pytest.approx(number, rel=1e-15)
+    question = QUESTIONS[name]
+    answer, refusal = outcome_of(question.read, typed)
+    if refusal:
+        assert is_one_clear_line(refusal)
+        return
+    assert question.fits(answer)
+    assert question.text(answer)
+    stored = json.loads(json.dumps(answer, allow_nan=False))
+    assert question.fits(stored)
+    assert question.read(stored) == answer or isinstance(typed, str)
+    if question.is_measured:
+        result = question.compare(answer, question.key)
+        assert result.outcome in ("right", "near", "wrong")
+        assert result.sentence.isprintable()
+        assert result.sentence.endswith(".")
+        assert question.compare(stored, question.key) == result
+        graded = grade(question, answer, question.key, {})
+        assert (graded.outcome, graded.comparison) == (result.outcome, result.sentence)
 
 
-@pytest.mark.parametrize(
-    "typed",
-    [
-        *["apples", "64 apples", "-1", "nan", "inf", "1e999", "x", "1 2", "½"],
-        *["<img src=x onerror=alert(1)>", "__import__('os')", None, True],
-    ],
-    ids=repr,
-)
-@pytest.mark.parametrize("unit", UNITS)
-def test_what_cannot_be_read_is_shown_with_a_sample(unit: str, typed: object) -> None:
-    question = amount_in(unit)
-    with pytest.raises(AnswerError) as caught:
-        read_answer(question, typed)
-    message = str(caught.value)
-    assert message.startswith(f"{str(typed)!r} cannot be read; type ")
-    assert message.endswith(f"such as {sample(question)!r}")
-    assert "\n" not in message
+@every_question
+@law
+@given(stored=jsonlike)
+@example(stored=10**5000)
+@example(stored=[10**5000] * 3)
+@example(stored=[])
+@example(stored={"cod": 1, "duck": 2})
+@example(stored=[["cod"], {}])
+def test_any_stored_value_fits_or_does_not(name: str, stored: object) -> None:
+    question = QUESTIONS[name]
+    fits = question.fits(stored)
+    assert fits in (True, False)
+    if fits and question.is_measured:
+        result = question.compare(stored, question.key)
+        assert result.outcome in ("right", "near", "wrong")
+        assert isinstance(question.text(stored), str)
 
 
-@pytest.mark.parametrize("unit", UNITS)
-def test_samples_can_be_read(unit: str) -> None:
-    assert read_answer(amount_in(unit), sample(amount_in(unit))) > 0
+@every_question
+@law
+@given(measured=jsonlike)
+@example(measured=10**5000)
+@example(measured=-(10**400))
+@example(measured=[1, 4, 10**400])
+@example(measured=[1, 4, -16])
+@example(measured=[1, 4, None])
+@example(measured=[["cod"], "duck"])
+@example(measured={"cod": 1, "duck": 2})
+def test_any_measurement_agrees_or_does_not(name: str, measured: object) -> None:
+    question = QUESTIONS[name]
+    agreed = question.agree(measured)
+    if agreed is not None:
+        assert question.fits(agreed)
+        assert question.compare(agreed, question.key).outcome == "right"
 
 
-@pytest.mark.parametrize("typed", ["", "   ", "\n"], ids=repr)
-@pytest.mark.parametrize("unit", UNITS)
-def test_empty_field_asks_for_a_number_first(unit: str, typed: str) -> None:
-    with pytest.raises(AnswerError, match="type a number first, such as '"):
-        read_answer(amount_in(unit), typed)
-
-
-@pytest.mark.parametrize("unit", UNITS)
-def test_refusal_shows_no_inner_error(unit: str) -> None:
-    with pytest.raises(AnswerError) as caught:
-        read_answer(amount_in(unit), "apples")
-    assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
-
-
-def test_refusal_of_a_long_text_stays_short() -> None:
-    with pytest.raises(AnswerError) as caught:
-        read_answer(AMOUNT, "apples " * 1000)
-    assert len(str(caught.value)) < 160
+@every_measured
+@law
+@given(measured=jsonlike)
+def test_any_measurement_is_an_answer_or_an_answer_key_error(
+    name: str, measured: object
+) -> None:
+    question = QUESTIONS[name]
+    agreed, refusal = outcome_of(partial(check_key, question), measured)
+    if refusal:
+        assert refusal.startswith(f"question '{name}': measured ")
+        assert f"the answer key says {question.text(question.key)};" in refusal
+    else:
+        assert question.fits(agreed)
 
 
 @law
-@given(st.text(max_size=20), st.sampled_from(UNITS))
-def test_any_text_is_a_number_or_an_answer_error(typed: str, unit: str) -> None:
-    try:
-        number = read_answer(amount_in(unit), typed)
-    except AnswerError:
+@given(met=jsonlike)
+def test_any_judgement_of_a_reflection_is_kept_or_refused_in_one_line(
+    met: object,
+) -> None:
+    question = QUESTIONS["own-words"]
+    assert isinstance(question, Reflection)
+    judged, refusal = outcome_of(question.judge, met)
+    if refusal:
+        assert is_one_clear_line(refusal)
         return
-    assert isinstance(number, float)
-    assert 0 <= number < math.inf
-
-
-def test_choice_is_read_by_its_id() -> None:
-    assert read_answer(PICK, "b") == "b"
-
-
-@pytest.mark.parametrize("typed", [None, "", "c", "This one", 1, ["a"]], ids=repr)
-def test_what_is_no_choice_asks_to_choose_first(typed: object) -> None:
-    with pytest.raises(AnswerError, match=r"^choose one of the answers first$"):
-        read_answer(PICK, typed)
-
-
-def test_exercise_takes_no_prediction() -> None:
-    with pytest.raises(AnswerError, match="'task' takes no prediction"):
-        read_answer(TASK, "7")
+    kept, outcome = judged
+    assert set(kept) <= {"gas", "gluten"}
+    assert outcome == ["wrong", "near", "right"][len(kept)]
 
 
 # -- grading -------------------------------------------------------------------------
 
 
+@every_measured
+def test_key_is_right_and_shown_alike_on_both_sides(name: str) -> None:
+    question = QUESTIONS[name]
+    result = grade(question, question.key, question.key, {})
+    assert (result.outcome, result.comparison) == ("right", "Your prediction holds.")
+    assert result.predicted == result.measured == question.text(question.key)
+
+
 @pytest.mark.parametrize(
-    ("answer", "outcome"),
+    ("name", "answer", "outcome", "predicted", "measured"),
     [
-        (1024, "right"),
-        (2048, "right"),
-        (512, "right"),
-        (2049, "near"),
-        (511, "near"),
-        (4096, "near"),
-        (256, "near"),
-        (4097, "wrong"),
-        (255, "wrong"),
-        (0, "wrong"),
+        ("one", "blue", "wrong", "Blue", "Green"),
+        ("several", ["cod"], "near", "A cod", "A cod; A duck"),
+        ("amount", 2.0**31, "near", "2 GiB", "1.5 GiB"),
+        ("estimate", 900.0, "wrong", "900", "300"),
+        (
+            "sequence",
+            ["noon", "morning", "evening"],
+            "near",
+            "1. Noon; 2. Morning; 3. Evening",
+            "1. Morning; 2. Noon; 3. Evening",
+        ),
+        (
+            "curve",
+            [1.0, 2.0, 2.0],
+            "wrong",
+            "1 at 1, 2 at 2, 2 at 4",
+            "1 at 1, 4 at 2, 16 at 4",
+        ),
     ],
 )
-def test_number_is_graded_by_ratio(answer: float, outcome: str) -> None:
-    assert grade(AMOUNT, answer, 1024.0, {}).outcome == outcome
-
-
-@law
-@given(amounts, amounts)
-def test_answer_and_measurement_could_change_places(one: float, other: float) -> None:
-    there, back = grade(AMOUNT, one, other, {}), grade(AMOUNT, other, one, {})
-    assert there.outcome == back.outcome
-
-
-@law
-@given(amounts, st.floats(1, 10))
-def test_over_and_underestimating_are_graded_alike(
-    measured: float, factor: float
+def test_both_sides_are_shown_as_text(
+    name: str, answer: object, outcome: str, predicted: str, measured: str
 ) -> None:
-    bounds = (AMOUNT.right_within, AMOUNT.near_within)
-    assume(all(not math.isclose(factor, bound) for bound in bounds))
-    over = grade(AMOUNT, measured * factor, measured, {})
-    under = grade(AMOUNT, measured / factor, measured, {})
-    assert over.outcome == under.outcome
+    question = QUESTIONS[name]
+    result = grade(question, question.read(answer), question.key, {})
+    assert (result.outcome, result.predicted) == (outcome, predicted)
+    assert result.measured == measured
 
 
-@law
-@given(amounts, amounts)
-def test_what_is_off_is_told_on_its_side(answer: float, measured: float) -> None:
-    result = grade(AMOUNT, answer, measured, {})
-    assume(result.outcome != "right")
-    side, remark = ("low", "More") if answer < measured else ("high", "Less")
-    assert f"oo {side} by a factor of " in result.comparison
-    assert result.feedback.startswith(f"{remark} than that: ")
+def test_feedback_is_filled_with_facts_and_the_measurement() -> None:
+    result = grade(pick(), "blue", "green", {"wood": "moss"})
+    assert result.feedback == "It is Green, as moss is."
 
 
-@pytest.mark.parametrize(
-    ("answer", "measured", "outcome"),
-    [(0, 0, "right"), (0, 5, "wrong"), (5, 0, "wrong"), (0.0, 1e-300, "wrong")],
-)
-def test_nothing_is_only_right_where_nothing_was_measured(
-    answer: float, measured: float, outcome: str
-) -> None:
-    assert grade(AMOUNT, answer, measured, {}).outcome == outcome
+def test_measurement_in_feedback_is_no_fact_of_the_lesson() -> None:
+    result = grade(amount(), 1.0, 1030.0, {"measured": "nothing"})
+    assert result.feedback == "1.01 KiB it is."
 
 
-@pytest.mark.parametrize(
-    ("answer", "comparison"),
-    [
-        (1500, "Your prediction holds."),
-        (3072, "Close: too high by a factor of 3."),
-        (128, "Too low by a factor of 8."),
-        (1024 * 12345, "Too high by a factor of 12,345."),
-    ],
-)
-def test_comparison_says_how_far_off(answer: float, comparison: str) -> None:
-    assert grade(AMOUNT, answer, 1024.0, {}).comparison == comparison
+def test_place_where_a_curve_is_furthest_off_fills_its_feedback() -> None:
+    result = grade(QUESTIONS["curve"], [1.0, 4.0, 2.0], [1.0, 4.0, 16.0], {})
+    assert result.feedback == "At 4 the square is larger."
 
 
-def test_both_sides_are_shown_with_their_unit() -> None:
-    result = grade(AMOUNT, 2**26, 1536.0, {})
-    assert (result.predicted, result.measured) == ("64 MiB", "1.5 KiB")
-    assert "1.5 KiB" in result.feedback
+def test_feedback_of_several_choices_stands_in_paragraphs() -> None:
+    result = grade(QUESTIONS["several"], ["mole", "duck"], ["cod", "duck"], {})
+    assert result.feedback == "A cod is a fish.\n\nA mole digs."
 
 
-def test_right_number_needs_no_feedback() -> None:
-    assert grade(AMOUNT, 1024, 1024.0, {}).feedback == ""
+@pytest.mark.parametrize("name", ["amount", "estimate", "curve", "sequence"])
+def test_what_holds_needs_no_feedback(name: str) -> None:
+    question = QUESTIONS[name]
+    assert grade(question, question.key, question.key, {}).feedback == ""
 
 
-@pytest.mark.parametrize(
-    ("answer", "outcome", "predicted", "feedback"),
-    [
-        ("a", "right", "This one", "Well judged: This one."),
-        ("b", "wrong", "That one", "You may have thought of 3 MiB."),
-    ],
-)
-def test_each_choice_has_its_own_feedback(
-    answer: str, outcome: str, predicted: str, feedback: str
-) -> None:
-    result = grade(PICK, answer, "a", {"weights": "3 MiB"})
-    assert (result.outcome, result.feedback) == (outcome, feedback)
-    assert (result.predicted, result.measured) == (predicted, "This one")
-
-
-def test_choice_that_the_bank_no_longer_has_is_not_right() -> None:
-    result = grade(PICK, "gone", "a", {})
-    assert (result.outcome, result.predicted) == ("wrong", "'gone'")
-
-
-@pytest.mark.parametrize(
-    ("unit", "answer", "shown"),
-    [
-        ("bytes", 2.0**26, "64 MiB"),
-        ("seconds", 0.012, "12 ms"),
-        ("FLOPs", 2.5e12, "2.5 TFLOPs"),
-        ("times", 3.99, "3.99 times"),
-        ("times", 12345.0, "12,345 times"),
-        ("count", 770.0, "770"),
-        ("count", 1e6, "1,000,000"),
-    ],
-)
-def test_answers_are_shown_in_the_unit(unit: str, answer: float, shown: str) -> None:
-    assert format_answer(amount_in(unit), answer) == shown
+def test_fact_that_feedback_misses_is_told_with_its_question() -> None:
+    with pytest.raises(QuestionError, match=r"question 'one', key 'feedback' .*'wood'"):
+        grade(pick(), "blue", "green", {"grass": 1})
 
 
 # -- answer keys ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("measured", [1024, 1024.0, 1024 * 1.009, 1024 / 1.009])
-def test_measurement_near_the_key_is_accepted_as_it_is(measured: float) -> None:
-    assert check_key(AMOUNT, measured) == measured
+@every_measured
+def test_key_itself_is_accepted(name: str) -> None:
+    question = QUESTIONS[name]
+    assert check_key(question, question.key) == question.key
 
 
 @pytest.mark.parametrize(
-    "measured",
-    [1024 * 1.011, 1024 / 1.011, 0, -1024, math.nan, math.inf, "1024", None, [1024]],
-    ids=repr,
+    ("name", "measured", "shown", "key"),
+    [
+        ("one", "blue", "Blue", "Green"),
+        ("one", None, "None", "Green"),
+        ("several", ["cod", "mole"], "A cod; A mole", "A cod; A duck"),
+        ("several", [], "", "A cod; A duck"),
+        ("amount", 2**30, "1 GiB", "1.5 GiB"),
+        ("amount", "apples", "'apples'", "1.5 GiB"),
+        ("amount", math.nan, "nan", "1.5 GiB"),
+        ("amount", [2**30], f"[{2**30}]", "1.5 GiB"),
+        ("amount", None, "None", "1.5 GiB"),
+        ("estimate", 10**400, f"{10**400}"[:80], "300"),
+        ("sequence", ["noon"], "1. Noon", "1. Morning; 2. Noon; 3. Evening"),
+        ("sequence", None, "None", "1. Morning; 2. Noon; 3. Evening"),
+        ("curve", [1, 4, 17], "1 at 1, 4 at 2, 17 at 4", "1 at 1, 4 at 2, 16 at 4"),
+        ("curve", [1, 4], "[1, 4]", "1 at 1, 4 at 2, 16 at 4"),
+    ],
 )
-def test_measurement_that_contradicts_the_key_is_refused(measured: object) -> None:
-    with pytest.raises(AnswerKeyError, match=r"^question 'amount': measured .+ 1 KiB;"):
-        check_key(AMOUNT, measured)
-
-
-def test_true_is_not_the_number_one() -> None:
-    with pytest.raises(AnswerKeyError):
-        check_key(replace(AMOUNT, answer=1.0), True)
-
-
-def test_measured_choice_must_be_the_key() -> None:
-    assert check_key(PICK, "a") == "a"
+def test_measurement_that_contradicts_the_key_is_shown_beside_it(
+    name: str, measured: object, shown: str, key: str
+) -> None:
     with pytest.raises(AnswerKeyError) as caught:
-        check_key(PICK, "b")
-    assert "'pick': measured That one, but the answer key says This one" in str(
-        caught.value
+        check_key(QUESTIONS[name], measured)
+    assert str(caught.value).startswith(
+        f"question '{name}': measured {shown}, but the answer key says {key}; "
+        "if you changed a cell above, undo it"
     )
 
 
-def test_exercise_has_no_key_to_reveal() -> None:
-    with pytest.raises(AnswerKeyError, match=r"'task' is checked by check\(\)"):
-        check_key(TASK, 7)
+def test_measurement_near_the_key_is_kept_as_it_was_measured() -> None:
+    assert check_key(amount(), 1030) == 1030
+    assert check_key(QUESTIONS["curve"], (1, 4.03, 16)) == [1, 4.03, 16]
+
+
+def test_order_in_which_several_were_measured_does_not_matter() -> None:
+    assert check_key(QUESTIONS["several"], {"duck", "cod"}) == ["cod", "duck"]
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    for measured in (np.float32(1024), np.int64(1024)):
+        assert check_key(amount(), measured) == 1024
+    kept = check_key(QUESTIONS["curve"], list(np.array([1.0, 4.0, 16.0])))
+    assert json.loads(json.dumps(kept)) == [1, 4, 16]
+
+
+def test_exercise_has_no_measurement_that_agrees() -> None:
+    with pytest.raises(AnswerKeyError, match="question 'task': measured 7, but"):
+        check_key(QUESTIONS["task"], 7)
 
 
 # -- filling texts -------------------------------------------------------------------
 
 
 def test_placeholders_are_filled_once_and_braces_kept() -> None:
-    question = replace(AMOUNT, prompt="{{x}} of {weights}")
-    assert fill(question, "prompt", {"weights": "{y}", "z": 1}) == "{x} of {y}"
+    text = fill(pick(), "prompt", "{{x}} of {weights}", {"weights": "{y}", "z": 1})
+    assert text == "{x} of {y}"
 
 
 def test_missing_fact_is_told_with_question_and_key() -> None:
     with pytest.raises(QuestionError) as caught:
-        fill(AMOUNT, "prompt", {"activations": 1})
+        fill(pick(), "prompt", "{weights}", {"activations": 1})
     message = str(caught.value)
-    assert "question 'amount', key 'prompt' asks for ['weights']" in message
+    assert "question 'one', key 'prompt' asks for ['weights']" in message
     assert "['activations']" in message
 
 
-# -- exercises -----------------------------------------------------------------------
+def test_question_without_a_key_of_its_own_has_none() -> None:
+    for question in QUESTIONS.values():
+        if not question.is_measured:
+            with pytest.raises(NotImplementedError):
+                _ = question.key
+            assert question.agree("anything") is None
 
 
-def test_smallest_number_solves_the_exercise() -> None:
-    assert attempt_exercise(TASK, 7, measure) == (True, "At 7 it is 1.17.")
+def test_only_what_is_predicted_can_be_read() -> None:
+    def refusal(question: Question) -> str:
+        with pytest.raises(AnswerError) as caught:
+            question.read("7")
+        return str(caught.value)
 
-
-@pytest.mark.parametrize(
-    ("attempt", "feedback"),
-    [
-        (1, "At 1 only 0.167."),
-        (6, "At 6 only 1."),
-        (8, "At 8 already 1.33."),
-        (600, "At 600 already 100."),
-    ],
-)
-def test_other_numbers_are_told_which_way_to_go(attempt: int, feedback: str) -> None:
-    assert attempt_exercise(TASK, attempt, measure) == (False, feedback)
-
-
-def test_none_means_not_tried_yet() -> None:
-    is_solved, feedback = attempt_exercise(TASK, None, measure)
-    assert not is_solved
-    assert feedback.startswith("Not tried yet")
-
-
-@pytest.mark.parametrize("attempt", [7.0, "7", True, 0, -7, [7], math.nan], ids=repr)
-def test_what_is_no_whole_number_from_1_is_shown_as_typed(attempt: object) -> None:
-    is_solved, feedback = attempt_exercise(TASK, attempt, measure)
-    assert not is_solved
-    assert feedback.startswith(f"`{attempt!r}` is not a whole number from 1 up")
-
-
-@pytest.mark.parametrize(
-    "attempt", [10**400, -(10**5000), 10**5000], ids=["e400", "-e5000", "e5000"]
-)
-def test_huge_attempt_is_answered_without_a_measurement(attempt: int) -> None:
-    def measure_near_the_key(number: int) -> float:
-        assert number < 10**6
-        return measure(number)
-
-    is_solved, feedback = attempt_exercise(TASK, attempt, measure_near_the_key)
-    assert not is_solved
-    assert len(feedback) < 200
-
-
-@pytest.mark.parametrize("typed", ["1,5", "2,50", "1,0000", "12,34 times"])
-def test_decimal_comma_is_refused_and_not_read_as_ten_times_as_much(typed: str) -> None:
-    with pytest.raises(AnswerError, match="cannot be read"):
-        read_answer(replace(AMOUNT, unit="times"), typed)
-
-
-def test_numpy_numbers_are_numbers() -> None:
-    assert check_key(AMOUNT, np.float32(1024)) == 1024
-    assert check_key(AMOUNT, np.int64(1024)) == 1024
-    is_solved, _ = attempt_exercise(TASK, np.int64(TASK.answer), measure)
-    assert is_solved
-
-
-@law
-@given(
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**100), 10**100)
-    | st.floats()
-    | st.text()
-    | st.binary()
-    | st.lists(st.integers())
-)
-def test_no_attempt_raises(attempt: object) -> None:
-    is_solved, feedback = attempt_exercise(TASK, attempt, measure)
-    assert is_solved == (attempt == 7 and isinstance(attempt, int))
-    assert feedback
-
-
-@pytest.mark.parametrize("attempt", [None, 7, "seven"])
-@pytest.mark.parametrize("key", [1, 6, 8])
-def test_wrong_answer_key_is_told_whatever_the_attempt(
-    key: int, attempt: object
-) -> None:
-    with pytest.raises(AnswerKeyError, match=f"exercise 'task': the answer key {key} "):
-        attempt_exercise(replace(TASK, answer=key), attempt, measure)
-
-
-def test_exercise_that_1_solves_never_measures_0() -> None:
-    def measure_from_1(number: int) -> float:
-        assert number >= 1
-        return 2.0 * number
-
-    assert attempt_exercise(replace(TASK, answer=1), 1, measure_from_1)[0]
+    task = QUESTIONS["task"]
+    assert refusal(task) == "question 'task' takes no prediction"
+    assert not task.fits(7)

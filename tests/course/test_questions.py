@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from ckptlab.course.questions import (
-    Bank,
-    ChoiceQuestion,
-    Exercise,
-    NumberQuestion,
-    find_bank,
-    load_bank,
-    placeholders,
-)
+from ckptlab.course.kinds import KINDS, Question
+from ckptlab.course.kinds.choice import ChoiceQuestion
+from ckptlab.course.kinds.exercise import Exercise
+from ckptlab.course.kinds.number import NumberQuestion, SliderQuestion
+from ckptlab.course.kinds.order import OrderQuestion
+from ckptlab.course.kinds.reflection import Reflection
+from ckptlab.course.kinds.sketch import SketchQuestion
+from ckptlab.course.questions import Bank, bank_paths, find_bank, load_bank
+from ckptlab.course.toml_table import placeholders
 from ckptlab.errors import QuestionError, UnknownQuestionError
 
 BANKS = sorted((Path(__file__).parents[2] / "lessons" / "questions").glob("*.toml"))
@@ -24,6 +24,7 @@ title = "A lesson"
 
 [[question]]
 id = "pick"
+topic = "Picking one"
 kind = "choice"
 confidence = true
 prompt = "Which?"
@@ -37,9 +38,32 @@ feedback = "Well judged."
 id = "b"
 text = "That"
 feedback = "You may have thought of {weights}."
+misconception = "that is this"
+
+[[question]]
+id = "many"
+topic = "Ticking all"
+kind = "choice"
+prompt = "Which of them?"
+explanation = "Those that do."
+answer = ["here", "there"]
+[[question.choice]]
+id = "here"
+text = "Here"
+feedback = "It is here."
+[[question.choice]]
+id = "there"
+text = "There"
+feedback = "It is there."
+[[question.choice]]
+id = "nowhere"
+text = "Nowhere"
+feedback = "It is somewhere."
+misconception = "what is unseen is nowhere"
 
 [[question]]
 id = "amount"
+topic = "Kibibytes"
 kind = "number"
 unit = "bytes"
 answer = 1024
@@ -51,7 +75,74 @@ too_low = "More."
 too_high = "Less."
 
 [[question]]
+id = "height"
+topic = "Heights"
+kind = "slider"
+unit = "count"
+answer = 300
+low = 30
+high = 3000
+scale = "ratio"
+steps = 20
+prompt = "How high?"
+explanation = "So high."
+too_low = "Higher."
+too_high = "Lower."
+
+[[question]]
+id = "day"
+topic = "Days"
+kind = "order"
+prompt = "In which order?"
+explanation = "The sun decides."
+answer = ["dawn", "noon", "dusk"]
+[[question.item]]
+id = "dusk"
+text = "Dusk"
+feedback = "Dusk is last."
+[[question.item]]
+id = "dawn"
+text = "Dawn"
+feedback = "Dawn is first."
+[[question.item]]
+id = "noon"
+text = "Noon"
+feedback = "Noon is between."
+
+[[question]]
+id = "curve"
+topic = "Squares"
+kind = "sketch"
+x_label = "Side"
+y_label = "Area"
+unit = "times"
+at = [1, 2, 4]
+answer = [1, 4, 16.5]
+low = 0.5
+high = 100
+prompt = "Sketch it."
+explanation = "It is a square."
+too_low = "More at {at}."
+too_high = "Less at {at}."
+
+[[question]]
+id = "words"
+topic = "Bread"
+kind = "reflection"
+prompt = "Why?"
+explanation = "Yeast."
+[[question.hint]]
+text = "It is alive."
+[[question.criterion]]
+id = "gas"
+text = "Gas."
+[[question.criterion]]
+id = "gluten"
+text = "Gluten."
+
+[[question]]
 id = "task"
+topic = "A task"
 kind = "exercise"
 answer = 7
 prompt = "Find it."
@@ -78,36 +169,123 @@ def bank(folder: Path) -> Bank:
     return load_bank(write(folder, GOOD, "good.toml"))
 
 
+def remarks(question: Question) -> list[str]:
+    """All feedback that a question holds."""
+    if isinstance(question, Exercise):
+        return [question.too_low, question.too_high]
+    return [text for _, text in question.remarks()]
+
+
 # -- what a good bank says -----------------------------------------------------------
 
 
 def test_bank_is_named_after_its_file_and_keeps_the_order(tmp_path: Path) -> None:
     loaded = bank(tmp_path)
     assert (loaded.lesson, loaded.title) == ("good", "A lesson")
-    assert list(loaded.questions) == ["pick", "amount", "task"]
+    assert list(loaded.questions) == (
+        "pick many amount height day curve words task".split()
+    )
+    assert {question.kind for question in loaded.questions.values()} == set(KINDS)
+
+
+def test_every_question_holds_what_all_kinds_share(tmp_path: Path) -> None:
+    pick, many = map(bank(tmp_path).question, ("pick", "many"))
+    assert (pick.topic, pick.prompt) == ("Picking one", "Which?")
+    assert pick.explanation == "Because of {measured}."
+    assert pick.asks_confidence
+    assert not many.asks_confidence
 
 
 def test_choice_question_holds_its_choices_in_order(tmp_path: Path) -> None:
     pick = bank(tmp_path).question("pick")
     assert isinstance(pick, ChoiceQuestion)
     assert [choice.id for choice in pick.choices] == ["a", "b"]
-    assert pick.answer == "a"
-    assert pick.asks_confidence
+    assert [choice.misconception for choice in pick.choices] == ["", "that is this"]
+    assert (pick.answers, pick.takes_several) == (("a",), False)
+
+
+def test_list_of_answers_takes_several_choices(tmp_path: Path) -> None:
+    many = bank(tmp_path).question("many")
+    assert isinstance(many, ChoiceQuestion)
+    assert (many.answers, many.takes_several) == (("here", "there"), True)
+    one = GOOD.replace('answer = ["here", "there"]', 'answer = ["here"]').replace(
+        'feedback = "It is there."', 'feedback = "No."\nmisconception = "It is."'
+    )
+    many = load_bank(write(tmp_path, one)).question("many")
+    assert isinstance(many, ChoiceQuestion)
+    assert (many.answers, many.takes_several) == (("here",), True)
 
 
 def test_number_question_holds_its_unit_key_and_bounds(tmp_path: Path) -> None:
     amount = bank(tmp_path).question("amount")
     assert isinstance(amount, NumberQuestion)
     assert (amount.unit, amount.answer) == ("bytes", 1024)
-    assert (amount.right_within, amount.near_within) == (1.2, 3.0)
-    assert not amount.asks_confidence
+    bounds = amount.tolerance
+    assert (bounds.right_within, bounds.near_within) == (1.2, 3.0)
+    assert (bounds.too_low, bounds.too_high) == ("More.", "Less.")
 
 
 def test_bounds_have_defaults(tmp_path: Path) -> None:
     text = re.sub(r"(right|near)_within = .*\n", "", GOOD)
     amount = load_bank(write(tmp_path, text)).question("amount")
     assert isinstance(amount, NumberQuestion)
-    assert (amount.right_within, amount.near_within) == (1.1, 2.0)
+    bounds = amount.tolerance
+    assert (bounds.right_within, bounds.near_within) == (1.1, 2.0)
+
+
+def test_slider_question_holds_its_scale(tmp_path: Path) -> None:
+    height = bank(tmp_path).question("height")
+    assert isinstance(height, SliderQuestion)
+    scale = height.scale
+    assert (scale.low, scale.high, scale.scale, scale.steps) == (30, 3000, "ratio", 20)
+
+
+def test_slider_multiplies_in_40_steps_unless_told(tmp_path: Path) -> None:
+    text = re.sub(r"(scale|steps) = .*\n", "", GOOD)
+    height = load_bank(write(tmp_path, text)).question("height")
+    assert isinstance(height, SliderQuestion)
+    assert (height.scale.scale, height.scale.steps) == ("ratio", 40)
+
+
+def test_slider_that_adds_may_start_at_nothing(tmp_path: Path) -> None:
+    text = GOOD.replace('scale = "ratio"', 'scale = "difference"')
+    height = load_bank(write(tmp_path, text.replace("low = 30", "low = 0"))).question(
+        "height"
+    )
+    assert isinstance(height, SliderQuestion)
+    assert (height.scale.low, height.scale.scale) == (0, "difference")
+
+
+def test_order_question_shows_its_items_as_they_stand(tmp_path: Path) -> None:
+    day = bank(tmp_path).question("day")
+    assert isinstance(day, OrderQuestion)
+    assert [item.id for item in day.items] == ["dusk", "dawn", "noon"]
+    assert day.order == ("dawn", "noon", "dusk")
+
+
+def test_sketch_question_holds_a_value_for_each_point(tmp_path: Path) -> None:
+    curve = bank(tmp_path).question("curve")
+    assert isinstance(curve, SketchQuestion)
+    assert (curve.x_label, curve.y_label) == ("Side", "Area")
+    assert (curve.at, curve.values) == ((1, 2, 4), (1, 4, 16.5))
+    assert (curve.unit, curve.scale.low, curve.scale.high) == ("times", 0.5, 100)
+
+
+def test_reflection_holds_its_hints_and_its_rubric(tmp_path: Path) -> None:
+    words = bank(tmp_path).question("words")
+    assert isinstance(words, Reflection)
+    assert words.hints == ("It is alive.",)
+    assert [(one.id, one.text) for one in words.rubric] == [
+        ("gas", "Gas."),
+        ("gluten", "Gluten."),
+    ]
+
+
+def test_reflection_needs_no_hint(tmp_path: Path) -> None:
+    text = GOOD.replace('[[question.hint]]\ntext = "It is alive."\n', "")
+    words = load_bank(write(tmp_path, text)).question("words")
+    assert isinstance(words, Reflection)
+    assert words.hints == ()
 
 
 def test_exercise_holds_a_whole_number(tmp_path: Path) -> None:
@@ -116,11 +294,17 @@ def test_exercise_holds_a_whole_number(tmp_path: Path) -> None:
     assert task.answer == 7
 
 
+def test_all_but_the_exercises_are_predicted(tmp_path: Path) -> None:
+    loaded = bank(tmp_path)
+    assert list(loaded.predicted) == [i for i in loaded.questions if i != "task"]
+
+
 def test_unknown_question_lists_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(UnknownQuestionError) as caught:
         bank(tmp_path).question("pock")
     assert str(caught.value) == (
-        "lesson 'good' has no question 'pock'; its questions are pick, amount, task"
+        "lesson 'good' has no question 'pock'; its questions are "
+        "pick, many, amount, height, day, curve, words, task"
     )
 
 
@@ -190,6 +374,114 @@ FAULTS = [
     ("of {weights}", "of {", "question 'pick', choice 'b'", "feedback"),
     ("How much?", "How much}?", "question 'amount'", "prompt"),
     ("than {attempt}", "than {the attempt}", "question 'task'", "too_low"),
+    # what all kinds share
+    ('topic = "Picking one"', "", "question 'pick'", "topic"),
+    ('topic = "A task"', "topic = ''", "question 'task'", "topic"),
+    ('topic = "Bread"', "topic = 1", "question 'words'", "topic"),
+    # misconceptions belong to wrong choices alone
+    ('misconception = "that is this"', "", "choice 'b'", "misconception"),
+    ('= "that is this"', '= " "', "choice 'b'", "misconception"),
+    ('"Well judged."', '"Well."\nmisconception = "x"', "choice 'a'", "misconception"),
+    (
+        'misconception = "what is',
+        'misc = "what is',
+        "choice 'nowhere'",
+        "misconception",
+    ),
+    # several choices
+    ('answer = ["here", "there"]', "answer = []", "question 'many'", "answer"),
+    ('answer = ["here", "there"]', "answer = [1, 2]", "question 'many'", "answer"),
+    ('["here", "there"]', '["here", "here"]', "question 'many'", "answer"),
+    ('["here", "there"]', '["here", "hear"]', "question 'many'", "answer"),
+    ('["here", "there"]', '[["here"], "there"]', "question 'many'", "answer"),
+    ('answer = ["here", "there"]', "answer = 1", "question 'many'", "answer"),
+    ('answer = ["here", "there"]', "", "question 'many'", "answer"),
+    # sliders
+    ("low = 30\n", "", "question 'height'", "low"),
+    ("high = 3000\n", "", "question 'height'", "high"),
+    ("low = 30\n", "low = '30'\n", "question 'height'", "low"),
+    ("low = 30\n", "low = nan\n", "question 'height'", "low"),
+    ("low = 30\n", "low = 0\n", "question 'height'", "low"),
+    ("low = 30\n", "low = -1\n", "question 'height'", "low"),
+    ("low = 30\n", "low = 3000\n", "question 'height'", "low"),
+    ("high = 3000", "high = 3", "question 'height'", "low"),
+    (
+        '30\nhigh = 3000\nscale = "ratio"',
+        '-1\nhigh = 3000\nscale = "difference"',
+        "question 'height'",
+        "low",
+    ),
+    ('scale = "ratio"', 'scale = "log"', "question 'height'", "scale"),
+    ('scale = "ratio"', "scale = 1", "question 'height'", "scale"),
+    ("steps = 20", "steps = 1", "question 'height'", "steps"),
+    ("steps = 20", "steps = 501", "question 'height'", "steps"),
+    ("steps = 20", "steps = 20.5", "question 'height'", "steps"),
+    ("steps = 20", "steps = '20'", "question 'height'", "steps"),
+    ("steps = 20", "step = 20", "question 'height'", "step"),
+    ("answer = 300", "answer = 29", "question 'height'", "answer"),
+    ("answer = 300", "answer = 3001", "question 'height'", "answer"),
+    ("answer = 300", "answer = 0", "question 'height'", "answer"),
+    ('unit = "count"\n', "", "question 'height'", "unit"),
+    ('too_low = "Higher."', "", "question 'height'", "too_low"),
+    # orders
+    ('answer = ["dawn", "noon", "dusk"]', "", "question 'day'", "answer"),
+    ('["dawn", "noon", "dusk"]', '"dawn"', "question 'day'", "answer"),
+    ('["dawn", "noon", "dusk"]', '["dawn", "noon"]', "question 'day'", "answer"),
+    ('["dawn", "noon", "dusk"]', '["dawn", "noon", "x"]', "question 'day'", "answer"),
+    ('["dawn", "noon", "dusk"]', '["dawn", "noon", 1]', "question 'day'", "answer"),
+    ('"noon", "dusk"]', '"noon", "noon"]', "question 'day'", "answer"),
+    ('["dawn", "noon", "dusk"]', '["dusk", "dawn", "noon"]', "question 'day'", "item"),
+    ('id = "dusk"', 'id = "dawn"', "question 'day'", "item"),
+    ('text = "Dusk"', "", "question 'day', item 'dusk'", "text"),
+    ('"Dusk is last."', "''", "question 'day', item 'dusk'", "feedback"),
+    ('"Dusk is last."', "'}'", "question 'day', item 'dusk'", "feedback"),
+    ('text = "Dusk"', 'text = "D"\nnote = ""', "question 'day', item 'dusk'", "note"),
+    # sketches
+    ('x_label = "Side"', "", "question 'curve'", "x_label"),
+    ('y_label = "Area"', "", "question 'curve'", "y_label"),
+    ("at = [1, 2, 4]", "", "question 'curve'", "at"),
+    ("at = [1, 2, 4]", "at = 1", "question 'curve'", "at"),
+    ("at = [1, 2, 4]", "at = [1, 2, '4']", "question 'curve'", "at"),
+    ("at = [1, 2, 4]", "at = [1, 2, true]", "question 'curve'", "at"),
+    ("at = [1, 2, 4]", "at = [1, 2, inf]", "question 'curve'", "at"),
+    ("at = [1, 2, 4]", f"at = [1, 2, 1{'0' * 400}]", "question 'curve'", "at"),
+    ("at = [1, 2, 4]", "at = [1, 2, 2.0]", "question 'curve'", "at"),
+    (
+        "at = [1, 2, 4]\nanswer = [1, 4, 16.5]",
+        "at = [1]\nanswer = [1]",
+        "question 'curve'",
+        "at",
+    ),
+    ("answer = [1, 4, 16.5]", "", "question 'curve'", "answer"),
+    ("answer = [1, 4, 16.5]", "answer = [1, 4]", "question 'curve'", "answer"),
+    ("answer = [1, 4, 16.5]", "answer = [1, 4, 101]", "question 'curve'", "answer"),
+    ("answer = [1, 4, 16.5]", "answer = [1, 4, 0.4]", "question 'curve'", "answer"),
+    ("answer = [1, 4, 16.5]", "answer = [1, 4, nan]", "question 'curve'", "answer"),
+    ('unit = "times"', 'unit = "rooms"', "question 'curve'", "unit"),
+    ("low = 0.5", "low = 0.0", "question 'curve'", "low"),
+    ("low = 0.5\n", "low = 0.5\nright_within = 5\n", "'curve'", "right_within"),
+    ("More at {at}", "More at {at:d}", "question 'curve'", "too_low"),
+    # reflections
+    ('text = "It is alive."', "", "question 'words', hint 1", "text"),
+    ('text = "It is alive."', "text = ''", "question 'words', hint 1", "text"),
+    ("[[question.hint]]", "[question.hint]", "question 'words'", "hint"),
+    ('"It is alive."', '"It."\nid = "x"', "question 'words', hint 1", "id"),
+    ('id = "gas"', 'id = "gluten"', "question 'words'", "criterion"),
+    ('text = "Gas."', "", "question 'words', criterion 'gas'", "text"),
+    ('text = "Gas."', 'text = "G"\nx = 1', "question 'words', criterion 'gas'", "x"),
+    (
+        '[[question.criterion]]\nid = "gas"\ntext = "Gas."\n',
+        "",
+        "question 'words'",
+        "criterion",
+    ),
+    ('explanation = "Yeast."', "", "question 'words'", "explanation"),
+    (
+        'explanation = "Yeast."',
+        'explanation = "Y"\nanswer = "x"',
+        "question 'words'",
+        "answer",
+    ),
 ]
 
 
@@ -209,13 +501,22 @@ def test_fault_is_told_with_file_question_and_key(
     ("text", "instead", "shown"),
     [
         ('answer = "a"', 'answer = "c"', ["'c'", "['a', 'b']"]),
-        ('kind = "choice"', 'kind = "essay"', ["'essay'", "choice, number, exercise"]),
+        ('kind = "choice"', 'kind = "essay"', ["'essay'", *KINDS]),
         ('unit = "bytes"', 'unit = "MiB"', ["'MiB'", "bytes, seconds, FLOPs"]),
         ("answer = 1024", "answer = -1.5", ["-1.5", "above 0"]),
         ("answer = 7", "answer = 7.5", ["7.5", "whole number from 1"]),
         ('text = "This"', 'text = "T"\nnote = ""', ["'note'", "feedback, id, text"]),
         ("answer = 1024", 'answer = "1 KiB"', ["'1 KiB'", "a number"]),
         ('id = "amount"', 'id = "pick"', ["twice"]),
+        ('["here", "there"]', '["here", "hear"]', ["'hear'", "['here', 'there'"]),
+        ("low = 30\n", "low = 3001\n", ["3001", "3000", "smaller"]),
+        ("steps = 20", "steps = 501", ["501", "2 to 500"]),
+        ("answer = 300", "answer = 29", ["29", "does not reach"]),
+        ('"noon", "dusk"]', '"noon"]', ["['dawn', 'noon']", "dusk", "once"]),
+        ('["dawn", "noon", "dusk"]', '["dusk", "dawn", "noon"]', ["list them in"]),
+        ("answer = [1, 4, 16.5]", "answer = [1, 4]", ["2 values for 3 points"]),
+        ("answer = [1, 4, 16.5]", "answer = [1, 4, 101]", ["101", "0.5 and 100"]),
+        ('id = "gas"', 'id = "gluten"', ["['gluten', 'gluten']", "at least two"]),
     ],
 )
 def test_fault_shows_the_value_and_what_to_write(
@@ -235,6 +536,19 @@ def test_one_choice_is_too_few(tmp_path: Path) -> None:
     assert "at least two" in message
 
 
+def test_parts_without_ids_are_told_by_their_list(tmp_path: Path) -> None:
+    text = GOOD.replace('id = "a"\n', "").replace('id = "b"\n', "")
+    assert "key 'choice': has the ids [None, None]" in message_of(write(tmp_path, text))
+
+
+def test_second_hint_is_told_by_its_number(tmp_path: Path) -> None:
+    hint = "[[question.hint]]\n"
+    text = GOOD.replace(hint, f'{hint}text = "First."\n{hint}').replace(
+        'text = "It is alive."', ""
+    )
+    assert "question 'words', hint 2, key 'text'" in message_of(write(tmp_path, text))
+
+
 def test_bank_without_questions_key_is_refused(tmp_path: Path) -> None:
     message = message_of(write(tmp_path, 'title = "A lesson"'))
     assert message.startswith("faulty.toml, key 'question': is missing")
@@ -249,8 +563,12 @@ def test_questions_that_are_no_list_of_tables_are_refused(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "content",
-    [b"title = ", b"<html>", b"title = 'a'\ntitle = 'b'", b"title = '\xff\xfe'"],
-    ids=["torn", "html", "key twice", "not UTF-8"],
+    [
+        *[b"title = ", b"<html>", b"title = 'a'\ntitle = 'b'", b"title = '\xff\xfe'"],
+        b"title = " + b"[" * 10**5,
+        b"title = 1" + b"0" * 5000,
+    ],
+    ids=["torn", "html", "key twice", "not UTF-8", "too deep", "too long a number"],
 )
 def test_what_is_not_toml_is_told_with_its_file(tmp_path: Path, content: bytes) -> None:
     message = message_of(write(tmp_path, content))
@@ -283,6 +601,13 @@ def test_bank_is_found_from_anywhere_in_the_repository(
 def test_bank_beside_the_notebook_comes_first(repository: Path) -> None:
     own = write(repository / "docs" / "questions", GOOD, "01_second.toml")
     assert find_bank("01_second", repository / "docs").path == own.resolve()
+
+
+def test_paths_of_all_banks_are_known_by_lesson(repository: Path) -> None:
+    folder = repository.resolve() / "lessons" / "questions"
+    assert bank_paths(repository / "docs" / "deep") == {
+        name: folder / f"{name}.toml" for name in ("00_first", "01_second")
+    }
 
 
 def test_misspelt_lesson_lists_the_lessons(repository: Path) -> None:
@@ -318,12 +643,24 @@ def test_every_bank_of_the_course_loads(path: Path) -> None:
     assert find_bank(path.stem, path.parents[1]).questions
 
 
+@every_bank
+def test_every_key_of_the_course_is_an_answer_to_its_question(path: Path) -> None:
+    for question in load_bank(path).predicted.values():
+        if question.is_measured:
+            assert question.fits(question.key)
+            assert question.agree(question.key) == question.key
+            assert question.compare(question.key, question.key).outcome == "right"
+
+
 def test_no_two_answers_of_the_course_share_their_feedback() -> None:
     texts = []
     for question in (q for path in BANKS for q in load_bank(path).questions.values()):
-        if isinstance(question, ChoiceQuestion):
-            texts += [choice.feedback for choice in question.choices]
-        elif isinstance(question, (NumberQuestion, Exercise)):
-            texts += [question.too_low, question.too_high]
+        texts += remarks(question)
     told = [" ".join(text.lower().split()) for text in texts]
     assert len(set(told)) == len(told) > 0
+
+
+def test_no_two_topics_of_a_bank_are_alike() -> None:
+    for path in BANKS:
+        topics = [question.topic for question in load_bank(path).questions.values()]
+        assert len(set(topics)) == len(topics)

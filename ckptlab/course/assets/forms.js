@@ -1,7 +1,8 @@
 // One function a kind of question. Each puts its controls into `body` and returns
-//   read()         the answer, null while there is none
-//   show(answer)   puts a kept answer into the controls
-//   follow(state)  where the form shows more of the state than its answer
+//   read()              the answer, null while there is none
+//   show(answer, text)  puts a kept answer into the controls
+//   follow(state)       where the form shows more of the state than its answer
+//   unlock()            where not every control may be used
 
 const FORMS = {
   choice: choiceForm,
@@ -56,7 +57,7 @@ function numberForm(body, { prompt, sample, unit }, form) {
   return {
     read: () => field.value,
     show: (answer, text) => {
-      if (!field.value) field.value = text;
+      field.value = text; // as it was read
     },
   };
 }
@@ -116,7 +117,7 @@ function orderForm(body, { prompt, items }) {
   for (const { id, html, text } of items) {
     const row = create("li", {}, create("span", { innerHTML: html }));
     Object.assign(row.dataset, { id, text });
-    for (const [sign, word, step] of [["↑", "up", -1], ["↓", "down", 1]]) {
+    for (const [sign, word, step] of [["Up", "up", -1], ["Down", "down", 1]]) {
       const arrow = button(sign, () => move(row, step, arrow), { className: `ckptlab-${word}` });
       arrow.setAttribute("aria-label", `Move ${word}: ${text}`);
       row.append(arrow);
@@ -176,7 +177,7 @@ function reflectionForm(body, { prompt, nHints, mostCharacters }, form, model) {
   return {
     read: () => field.value,
     show: (answer) => {
-      if (!field.value) field.value = answer;
+      field.value = answer;
     },
     follow: (state) => {
       const opened = state.hints;

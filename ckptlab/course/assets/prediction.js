@@ -21,6 +21,7 @@ function drawPrediction(model, el) {
   const go = button("Go to the comparison", () => goToReveal(model, status), { className: "ckptlab-second" });
   const again = button("Second try", () => begin(), { className: "ckptlab-second" });
   form.append(sure, create("p", {}, submit), error, status, create("p", { className: "ckptlab-buttons" }, go, again));
+  el.dataset.asks = model.get("question_id");
   el.append(form);
 
   const controls = () => body.querySelectorAll("input, textarea, button");
@@ -54,7 +55,7 @@ function drawPrediction(model, el) {
     const isLocked = state.stage !== "open";
     // a hint, or an answer in another card, must not disturb what is being written
     if (isLocked && state.prediction) {
-      kind.show(state.prediction.answer, state.prediction.text);
+      kind.show(state.prediction.answer, state.prediction.value);
       choose(sure, [String(state.prediction.confidence)]);
     }
     lock(isLocked);

@@ -33,7 +33,7 @@ function drawReveal(model, el) {
     if (hadFocus) (rubric.hasFocus() ? rubric.status : label).focus();
   });
   const stopErrors = follow(model, ["error"], () => {
-    rubric.status.textContent = model.get("error");
+    if (model.get("error")) rubric.status.textContent = model.get("error");
   });
   return () => {
     stop();

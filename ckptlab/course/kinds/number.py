@@ -193,7 +193,10 @@ def near_key(measured: object, key: float) -> float | None:
     """A measured number as a float, or None when it is not near its key."""
     if not isinstance(measured, Real) or isinstance(measured, bool):
         return None
-    value = float(measured)
+    try:
+        value = float(measured)
+    except OverflowError:  # a whole number beyond all floats
+        return None
     return value if ratio_of(value, key) <= KEY_WITHIN else None
 
 
@@ -224,7 +227,7 @@ def read_position(scale: Scale, typed: object, show: Callable[[float], str]) -> 
     if is_number(typed) and scale.low <= typed <= scale.high:  # type: ignore[operator]
         return float(typed)  # type: ignore[arg-type]
     raise AnswerError(
-        f"{str(typed)[:40]!r} is not on the slider; choose between "
+        f"{_quote(_to_text(typed))} is not on the slider; choose between "
         f"{show(scale.low)} and {show(scale.high)}"
     )
 
@@ -235,7 +238,7 @@ def read_number(unit: str, typed: object) -> float:
     Raises:
         AnswerError: it cannot be read; the message says what could.
     """
-    text = str(typed).strip()
+    text = _to_text(typed)
     if not text or typed is None:
         raise AnswerError(f"type a number first, such as {SAMPLES[unit]!r}")
     try:
@@ -244,14 +247,26 @@ def read_number(unit: str, typed: object) -> float:
         number = float(_PARSERS[unit](_point_for_comma(text)))
     except (UnitError, ValueError, OverflowError):
         raise AnswerError(
-            f"{text[:40]!r} cannot be read; type {_WANTED[unit]}, "
+            f"{_quote(text)} cannot be read; type {_WANTED[unit]}, "
             f"such as {SAMPLES[unit]!r}"
         ) from None
     if not is_number(number):
         raise AnswerError(
-            f"{text[:40]!r} is beyond anything that could be measured; type less"
+            f"{_quote(text)} is beyond anything that could be measured; type less"
         )
     return number
+
+
+def _to_text(typed: object) -> str:
+    try:
+        return str(typed).strip()
+    except ValueError:  # a whole number of too many digits to print
+        return "a huge number"
+
+
+def _quote(text: str) -> str:
+    """The start of a text in quotes; what cannot be seen is shown as a �."""
+    return repr("".join(c if c.isprintable() else "�" for c in text[:40]))
 
 
 # A comma before three digits groups thousands; before any other number of them, or

@@ -8,7 +8,6 @@
 Nobody but the learner can judge free text honestly, so nothing is measured.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -74,7 +73,7 @@ class Reflection(Question):
             AnswerError: not a list of this rubric's criteria.
         """
         ids = [criterion.id for criterion in self.rubric]
-        if not isinstance(met, Sequence) or any(one not in ids for one in met):
+        if not isinstance(met, (list, tuple)) or any(one not in ids for one in met):
             raise AnswerError("tick the points that your answer makes")
         kept = [one for one in ids if one in met]
         outcome: Outcome = (

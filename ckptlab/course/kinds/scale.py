@@ -50,7 +50,9 @@ class Scale:
             inner = [self.low * (self.high / self.low) ** share for share in shares]
         else:
             inner = [self.low + (self.high - self.low) * share for share in shares]
-        return [self.low, *(float(f"{value:.3g}") for value in inner), self.high]
+        rounded = (float(f"{value:.3g}") for value in inner)
+        held = (min(max(value, self.low), self.high) for value in rounded)
+        return [self.low, *held, self.high]
 
     def share(self, value: float) -> float:
         """How far along the slider a value is, 0 at the low end and 1 at the high."""
