@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ckptlab import models as models
-    from ckptlab.course.explorers import (
+    from ckptlab.course.explorers.weights_and_activations import (
         explore_weights_and_activations as explore_weights_and_activations,
     )
     from ckptlab.course.figures import plot_growth_with_batch as plot_growth_with_batch
@@ -82,7 +82,7 @@ _HOMES = {
     "check": "course.quiz",
     "checkpoint": "runtime.recompute",
     "count_bytes": "memory.storage",
-    "explore_weights_and_activations": "course.explorers",
+    "explore_weights_and_activations": "course.explorers.weights_and_activations",
     "extra_activation_terms": "planning.transformer",
     "format_bytes": "units",
     "forward_flops_per_layer": "planning.transformer",

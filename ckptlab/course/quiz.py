@@ -8,6 +8,7 @@
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from ckptlab.course.card import HtmlCard
 from ckptlab.course.grading import check_key
@@ -70,14 +71,14 @@ def reveal(question_id: str, *, measured: object = None, **facts: object) -> Rev
 
 
 def check(
-    exercise_id: str, attempt: object, measure: Callable[[int], float]
+    exercise_id: str, attempt: object, measure: Callable[[Any], float]
 ) -> HtmlCard:
     """A report on an attempt at an exercise; it never raises over the attempt.
 
     Args:
         exercise_id: an exercise of the open lesson.
-        attempt: the learner's number, None before the first try.
-        measure: for a number, how far it gets, as a ratio to the target.
+        attempt: the learner's answer, None before the first try.
+        measure: for an answer, how far it gets, as a ratio to the target.
 
     Raises:
         AnswerKeyError: the exercise's own answer does not solve it.

@@ -277,10 +277,11 @@ def test_nothing_is_written_until_there_is_something_to_keep(path: Path) -> None
 def test_first_prediction_stands(path: Path) -> None:
     progress = ProgressFile(path)
     first = progress.add(predicted("q", "first", 20))
-    before = path.read_bytes()
+    before, written = path.read_bytes(), path.stat().st_mtime_ns
     assert progress.add(predicted("q", "second", 95)) == first
     assert add(path, "q", "third") == first
     assert path.read_bytes() == before
+    assert path.stat().st_mtime_ns == written
 
 
 def test_same_question_of_another_lesson_is_another_question(path: Path) -> None:

@@ -125,6 +125,15 @@ def test_first_reveal_judges_the_prediction_and_the_next_the_second_try() -> Non
     assert fold([PREDICTED, REVEALED, right]).outcome == "wrong"
 
 
+def test_each_try_is_judged_once() -> None:
+    right, wrong = (
+        event("revealed", outcome="right"),
+        event("revealed", outcome="wrong"),
+    )
+    record = fold([PREDICTED, right, TRIED_AGAIN, right, wrong, wrong])
+    assert (record.outcome, record.second_outcome) == ("right", "right")
+
+
 def test_second_try_after_opening_is_judged_too() -> None:
     record = fold([SHOWN, TRIED_AGAIN, REVEALED])
     assert (record.outcome, record.second_outcome) == (None, "wrong")
@@ -213,6 +222,7 @@ def test_no_event_takes_anything_back(events: list[Event], last: Event) -> None:
     before, after = fold(events), fold([*events, last])
     assert before.prediction in (None, after.prediction)
     assert before.second_try in (None, after.second_try)
+    assert before.second_outcome in (None, after.second_outcome)
     assert before.was_revealed <= after.was_revealed
     assert before.was_shown <= after.was_shown
     assert before.n_hints <= after.n_hints <= before.n_hints + 1

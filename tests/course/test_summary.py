@@ -248,6 +248,11 @@ def test_all_that_went_wrong_is_looked_at_again_and_nothing_else(
     assert kinds == sorted(kinds, key=["missed", "close", "opened"].index)
 
 
+def test_what_matters_the_same_comes_in_the_order_of_the_work() -> None:
+    records = {("01", question): SHOWN for question in "cab"}
+    assert [one.topic for one in look_again(records, {})] == ["c", "a", "b"]
+
+
 def test_missed_choice_tells_the_belief_behind_it() -> None:
     records = {("every_kind", "one"): predicted("blue", "wrong", 80)}
     assert look_again(records, BANKS) == [

@@ -1,79 +1,25 @@
-"""The interactive pictures: sliders in the browser, numbers measured in the kernel.
+"""Weights beside activations as batch, sequence, width and depth change.
 
-An explorer takes a function that measures, calls it for the values on the sliders,
-and draws the result as SVG in the colours of the page. Its twin is a table.
+It takes a function that measures, and calls it for the values on the sliders. Its
+twin is a table.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import cache
-from typing import Any
-
-import traitlets
 
 from ckptlab.course import palette
-from ckptlab.course.card import Card
+from ckptlab.course.explorers.explorer import Chosen, Control, Explorer
 from ckptlab.course.markup import escape, table
 from ckptlab.units import format_bytes
 
 MeasureWeightsAndActivations = Callable[..., tuple[int, int]]
 
-_SLIDERS: dict[str, tuple[str, Sequence[int], int]] = {
-    # name: (label, values, start)
-    "batch": ("Batch size", (1, 2, 4, 8, 16, 32, 64), 1),
-    "sequence": ("Sequence (tokens)", (64, 128, 256, 512, 1024, 2048), 128),
-    "width": ("Width (hidden size)", (192, 384, 768, 1536, 3072), 768),
-    "depth": ("Depth (layers)", (2, 4, 8, 12), 4),
-}
-
-
-class Explorer(Card):
-    """Sliders, a picture, and one sentence that says what it shows.
-
-    Attributes:
-        chosen: slider name -> value; setting it measures and draws anew.
-        picture: SVG.
-        summary: plain text.
-    """
-
-    controls: Any = traitlets.List().tag(sync=True)
-    chosen = traitlets.Dict().tag(sync=True)
-    picture = traitlets.Unicode().tag(sync=True)
-    summary = traitlets.Unicode().tag(sync=True)
-
-    def __init__(
-        self,
-        draw: Callable[[dict[str, int]], tuple[str, str]],
-        *,
-        sliders: Mapping[str, tuple[str, Sequence[int], int]],
-        twin: str,
-    ) -> None:
-        controls = [
-            {
-                "name": name,
-                "label": label,
-                "values": list(values),
-                "texts": [f"{v:,}" for v in values],
-            }
-            for name, (label, values, _) in sliders.items()
-        ]
-        start = {name: start for name, (_, _, start) in sliders.items()}
-        super().__init__(kind="explorer", controls=controls, chosen=start)
-        self._draw = draw
-        self._twin = twin
-        self._refresh()
-        self.observe(self._refresh, "chosen")
-
-    def twin_html(self) -> str:
-        return self._twin
-
-    def twin_text(self) -> str:
-        return self.summary
-
-    def _refresh(self, _: object = None) -> None:
-        try:
-            self.picture, self.summary = self._draw(dict(self.chosen))
-        except Exception as error:  # shown where the learner looks, not in a log
-            self.summary = f"This could not be measured: {error}"
+_CONTROLS = (
+    Control("batch", "Batch size", (1, 2, 4, 8, 16, 32, 64), 1),
+    Control("sequence", "Sequence (tokens)", (64, 128, 256, 512, 1024, 2048), 128),
+    Control("width", "Width (hidden size)", (192, 384, 768, 1536, 3072), 768),
+    Control("depth", "Depth (layers)", (2, 4, 8, 12), 4),
+)
 
 
 def explore_weights_and_activations(measure: MeasureWeightsAndActivations) -> Explorer:
@@ -95,7 +41,7 @@ def explore_weights_and_activations(measure: MeasureWeightsAndActivations) -> Ex
             batch -= 1
         return batch
 
-    def draw(chosen: dict[str, int]) -> tuple[str, str]:
+    def draw(chosen: Chosen) -> tuple[str, str]:
         weights, activations = measured(**chosen)
         shape = {name: value for name, value in chosen.items() if name != "batch"}
         crossover = crossover_batch(**shape)
@@ -113,20 +59,16 @@ def explore_weights_and_activations(measure: MeasureWeightsAndActivations) -> Ex
         )
         return _two_bars(weights, activations, crossover, summary), summary
 
+    start = {control.name: control.start for control in _CONTROLS}
     rows = []
-    for batch in _SLIDERS["batch"][1]:
-        shape = {name: start for name, (_, _, start) in _SLIDERS.items()} | {
-            "batch": batch
-        }
-        weights, activations = measured(**shape)
+    for batch in _CONTROLS[0].values:
+        weights, activations = measured(**start | {"batch": batch})
         rows.append((f"{batch}", format_bytes(weights), format_bytes(activations)))
-    start = ", ".join(
-        f"{name} {s:,}" for name, (_, _, s) in _SLIDERS.items() if name != "batch"
-    )
-    twin = f"<p>Weights and activations by batch size, at {start}:</p>\n" + table(
+    shape = ", ".join(f"{name} {n:,}" for name, n in start.items() if name != "batch")
+    twin = f"<p>Weights and activations by batch size, at {shape}:</p>\n" + table(
         ("Batch size", "Weights", "Activations"), rows
     )
-    return Explorer(draw, sliders=_SLIDERS, twin=twin)
+    return Explorer(draw, controls=_CONTROLS, twin=twin)
 
 
 def _two_bars(weights: int, activations: int, crossover: int, summary: str) -> str:
