@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(_report(usage)))
     n_faults = sum(len(usage.faults) for usage in lessons)
     n_questions = sum(len(u.bank.questions) for u in lessons if u.bank)
-    print(f"{n_questions} questions in {len(lessons)} lessons, faults: {n_faults}")
+    print(f"questions: {n_questions}, lessons: {len(lessons)}, faults: {n_faults}")
     return 1 if n_faults else 0
 
 

@@ -5,6 +5,7 @@ measurement is checked against the answer key, set beside the answer, and put in
 the words of the question bank.
 """
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -76,4 +77,4 @@ def _show(question: Question, value: object) -> str:
     try:
         return question.text(value)
     except (TypeError, ValueError, OverflowError):
-        return repr(value)[:80]
+        return reprlib.repr(value)

@@ -9,6 +9,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeGuard
+
+from IPython.core.inputtransformer2 import TransformerManager
 
 from ckptlab.course.questions import Bank, load_bank
 from ckptlab.errors import QuestionError
@@ -71,6 +74,7 @@ def _check(lesson: str, bank: Path | None, notebook: Path | None) -> Usage:
             usage.faults.append(
                 f"{notebook.name} cannot be read: {error}; save it anew"
             )
+            return usage
     if bank is None:
         usage.faults += [
             f"cell {use.cell} asks for {use.question!r}, but there is no bank; write "
@@ -110,12 +114,25 @@ def _uses(notebook: Path) -> Iterator[Use]:
     for number, cell in enumerate(content["cells"], start=1):
         if cell["cell_type"] != "code":
             continue
-        for node in ast.walk(ast.parse("".join(cell["source"]))):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id in CALLS
-                and node.args
-                and isinstance(node.args[0], ast.Constant)
-            ):
-                yield Use(node.func.id, str(node.args[0].value), number)
+        source = TransformerManager().transform_cell(  # type: ignore[no-untyped-call]
+            "".join(cell["source"])
+        )
+        calls = [node for node in ast.walk(ast.parse(source)) if _is_use(node)]
+        for node in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
+            yield Use(node.func.id, _asked(node), number)
+
+
+def _is_use(node: ast.AST) -> TypeGuard[Any]:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in CALLS
+        and bool(_asked(node))
+    )
+
+
+def _asked(node: ast.Call) -> str:
+    """The question that a call names; empty when it is computed."""
+    named = [k.value for k in node.keywords if k.arg in ("question_id", "exercise_id")]
+    first = [*node.args[:1], *named][:1]
+    return next((str(one.value) for one in first if isinstance(one, ast.Constant)), "")

@@ -400,6 +400,7 @@ HOSTILE_LINES = {
     "list in a list": line("one").replace(b'"a"', b'[["a"]]'),
     "HTML": b"<script>alert(1)</script>",
     "right to left": "\u202e{}".encode(),
+    "long name": line("one").replace(b"predicted", b"x" * 10_000),
     "a megabyte": b"x" * 1_000_000,
 }
 
@@ -416,6 +417,12 @@ def test_hostile_line_hides_no_other(path: Path, hostile: bytes) -> None:
     assert "2 events of it were saved" in progress.trouble
     assert len(progress.trouble) < 500
     json.loads(path.read_bytes())
+
+
+def test_line_separator_in_an_answer_tears_no_line_of_a_broken_file(path: Path) -> None:
+    add(path, "q", "a\u2028b")
+    write(path, path.read_bytes() + b"broken")
+    assert answer_to(path) == "a\u2028b"
 
 
 VERSIONS = [b"0", b"-1", b"1.0", b"2.5", b"NaN", b"1e999", b'"1"', b"null", b"true"]

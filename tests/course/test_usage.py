@@ -244,7 +244,7 @@ def test_report_says_where_each_question_is_used(
         "words reflection predict in cell 1, reveal in cell 3",
         "task exercise check in cell 5",
         "",
-        "2 questions in 1 lessons, faults: 0",
+        "questions: 2, lessons: 1, faults: 0",
     ]
 
 
@@ -258,7 +258,7 @@ def test_fault_is_reported_and_ends_with_1(
     assert "  FAULT: 'task' is unused; add check, or drop it\n" in out
     assert "  FAULT: 01_second.ipynb cannot be read: " in out
     assert out.splitlines()[2].split() == ["task", "exercise", "unused"]
-    assert out.splitlines()[-1] == "2 questions in 2 lessons, faults: 2"
+    assert out.splitlines()[-1] == "questions: 2, lessons: 2, faults: 2"
 
 
 @pytest.mark.parametrize("inside", [".", "lessons"])

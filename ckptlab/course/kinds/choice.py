@@ -79,7 +79,7 @@ class ChoiceQuestion(Question):
     def read(self, typed: object) -> Answer:
         if not self.takes_several and self.choice(typed):
             return str(typed)
-        if self.takes_several and typed and self.fits(typed):
+        if self.takes_several and self.fits(typed):
             return self._in_order(typed)  # type: ignore[arg-type]
         raise AnswerError(
             "tick at least one of the answers first"
@@ -90,7 +90,9 @@ class ChoiceQuestion(Question):
     def fits(self, answer: object) -> bool:
         if not self.takes_several:
             return self.choice(answer) is not None
-        return isinstance(answer, list) and all(map(self.choice, answer))
+        return (
+            isinstance(answer, list) and answer != [] and all(map(self.choice, answer))
+        )
 
     def text(self, answer: Any) -> str:
         ids = answer if isinstance(answer, (list, tuple)) else [answer]
@@ -159,7 +161,7 @@ class ChoiceQuestion(Question):
             return "Your prediction holds."
         parts = []
         if missed:
-            parts.append(f"{missed} that hold{'s' if missed == 1 else ''} not ticked")
+            parts.append(f"missed {missed} that hold{'s' if missed == 1 else ''}")
         if wrong:
-            parts.append(f"{wrong} ticked that {'does' if wrong == 1 else 'do'} not")
-        return ", ".join(parts) + "."
+            parts.append(f"ticked {wrong} that {'does' if wrong == 1 else 'do'} not")
+        return f"You {' and '.join(parts)}."

@@ -83,8 +83,8 @@ class Exercise(Question):
         """
         if self._verdict(self.answer, measure) != "solved":
             raise AnswerKeyError(
-                f"exercise {self.id!r}: the answer key {self.answer} does not solve it; "
-                "if you changed a cell above, undo it, else correct the bank"
+                f"exercise {self.id!r}: the answer key {self.answer} does not solve "
+                "it; if you changed a cell above, undo it, else correct the bank"
             )
         if tried is None:
             return False, (

@@ -33,6 +33,9 @@ UNITS = ("bytes", "seconds", "FLOPs", "times", "count", "percent")
 KEY_WITHIN = 1.01
 """A measured number may differ from its key by this ratio; keys are written rounded."""
 
+MOST = 1e30
+"""More of anything than could ever be measured."""
+
 MOST_CHARACTERS = 60
 """No number needs more; longer texts are refused before anything looks at them."""
 
@@ -83,7 +86,9 @@ class Tolerance:
         if outcome == "right":
             sentence = "Your prediction holds."
         elif ratio == inf:
-            sentence = f"{direction}: one of the two is nothing.".capitalize()
+            sentence = (
+                f"{direction}: one of the two is 0, and the other is not.".capitalize()
+            )
         side = self.too_low if is_low else self.too_high
         return Comparison(outcome, sentence, () if outcome == "right" else (side,))
 
@@ -203,7 +208,7 @@ def near_key(measured: object, key: float) -> float | None:
 def ratio_of(one: float, other: float) -> float:
     """How many times the larger is the smaller; infinite when only one of them is 0."""
     low, high = sorted((abs(one), abs(other)))
-    if one * other < 0 or (low == 0 and high > 0):
+    if one < 0 < other or other < 0 < one or (low == 0 and high > 0):
         return inf
     return 1.0 if high == 0 else high / low
 
@@ -250,7 +255,7 @@ def read_number(unit: str, typed: object) -> float:
             f"{_quote(text)} cannot be read; type {_WANTED[unit]}, "
             f"such as {SAMPLES[unit]!r}"
         ) from None
-    if not is_number(number):
+    if not 0 <= number <= MOST:
         raise AnswerError(
             f"{_quote(text)} is beyond anything that could be measured; type less"
         )

@@ -103,10 +103,14 @@ def test_what_is_no_list_of_choices_asks_to_tick_first(typed: object) -> None:
     [
         (["cod", "duck"], "right", "Your prediction holds."),
         (["duck", "cod"], "right", "Your prediction holds."),
-        (["cod"], "near", "1 "),
-        (["cod", "mole", "duck"], "near", "1 "),
-        (["cod", "mole"], "wrong", "1 "),
-        (["mole"], "wrong", "2 "),
+        (["cod"], "near", "You missed 1 that holds."),
+        (["cod", "mole", "duck"], "near", "You ticked 1 that does not."),
+        (
+            ["cod", "mole"],
+            "wrong",
+            "You missed 1 that holds and ticked 1 that does not.",
+        ),
+        (["mole"], "wrong", "You missed 2 that hold and ticked 1"),
     ],
 )
 def test_several_are_right_together_and_near_when_one_is_off(

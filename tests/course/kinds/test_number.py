@@ -187,15 +187,15 @@ def test_refusal_of_a_long_text_stays_short(unit: str, typed: object) -> None:
 
 
 def test_number_beyond_all_measurements_asks_for_less() -> None:
-    assert refusal("count", "1e300") == (
-        "'1e300' is beyond anything that could be measured; type less"
+    assert refusal("count", "1.1e30") == (
+        "'1.1e30' is beyond anything that could be measured; type less"
     )
-    assert amount("count").read("9.9e299") == 9.9e299
+    assert amount("count").read("1e30") == 1e30
 
 
 def test_longest_number_that_is_read_has_60_characters() -> None:
-    assert amount("count").read("9" * 60) == pytest.approx(1e60)
-    assert "cannot be read" in refusal("count", "9" * 61)
+    assert amount("count").read("0" * 59 + "7") == 7
+    assert "cannot be read" in refusal("count", "0" * 60 + "7")
 
 
 @law
@@ -312,7 +312,7 @@ def test_nothing_is_only_right_where_nothing_was_measured(
         (400, "Too low by a factor of 2.56."),
         (128, "Too low by a factor of 8."),
         (1024 * 12345, "Too high by a factor of 12,345."),
-        (0, "Too low: one of the two is nothing."),
+        (0, "Too low: one of the two is 0, and the other is not."),
     ],
 )
 def test_sentence_says_how_far_off(answer: float, sentence: str) -> None:

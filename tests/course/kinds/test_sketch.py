@@ -119,7 +119,11 @@ def test_curve_is_no_better_than_any_of_its_points(
         ([1.2, 4, 16], "right", "Your prediction holds."),
         ([1, 4, 8], "near", "Too low by a factor of 2, where your curve is furthest "),
         ([4, 4, 8], "wrong", "Too high by a factor of 4, where your curve is furthest"),
-        ([1, 4, 0], "wrong", "Too low: one of the two is nothing, where your curve is"),
+        (
+            [1, 4, 0],
+            "wrong",
+            "Too low: one of the two is 0, and the other is not, where your curve is",
+        ),
     ],
 )
 def test_sentence_says_how_far_and_where(
