@@ -142,6 +142,148 @@ def plot_growth_with_batch(
     return _finish(figure, axes, finding)
 
 
+def plot_growth_with_tokens(
+    tokens: Sequence[int],
+    texts_bytes: Sequence[int],
+    longer_bytes: Sequence[int],
+    weight_bytes: int,
+) -> Picture:
+    """Activations against the tokens of a batch, spent on more texts or on longer ones.
+
+    Args:
+        tokens: in the batch, rising; the first is one text of that length.
+        texts_bytes: kept with more texts of the first length.
+        longer_bytes: kept with one text that holds all the tokens.
+        weight_bytes: the weights, the same at each.
+    """
+    ratio = longer_bytes[-1] / texts_bytes[-1]
+    finding = f"In one long text the same tokens keep {ratio:.2g} times as much"
+    figure, axes = _start()
+    mebibyte = 2**20
+    axes.axhline(weight_bytes / mebibyte, color=palette.WEIGHT, linewidth=2.5)
+    curves = (
+        (longer_bytes, "one longer text", "D", "-"),
+        (texts_bytes, f"more texts of {tokens[0]:,} tokens", "o", "--"),
+    )
+    for n_bytes, label, marker, linestyle in curves:
+        heights = [n / mebibyte for n in n_bytes]
+        axes.plot(
+            tokens, heights, color=palette.KEPT, marker=marker, linestyle=linestyle
+        )
+        axes.annotate(
+            label,
+            (tokens[-1], heights[-1]),
+            xytext=(-10, 8 if marker == "o" else -4),
+            textcoords="offset points",
+            ha="right",
+        )
+    axes.annotate(
+        "weights",
+        (tokens[-1], weight_bytes / mebibyte),
+        xytext=(-10, 4),
+        textcoords="offset points",
+        ha="right",
+    )
+    axes.set_xlim(0)
+    axes.set_ylim(0)
+    axes.set_xticks(tokens, [f"{n:,}" for n in tokens])
+    axes.set_xlabel("tokens in the batch")
+    axes.set_ylabel("memory (MiB)")
+    return _finish(figure, axes, finding)
+
+
+def plot_lives_of_activations(
+    lives: Mapping[str, Sequence[tuple[int, int]]], *, backward_starts: int
+) -> Picture:
+    """When each layer's activation is in memory, one line a layer.
+
+    Args:
+        lives: layer -> the operation that made its activation and the first at which
+            it is gone; twice if it is made twice.
+        backward_starts: number of the first operation of the backward pass.
+    """
+    twice = [layer for layer, spans in lives.items() if len(spans) > 1]
+    finding = f"{len(twice)} of {len(lives)} activations live twice, and not in between"
+    figure, axes = _start(height=1.2 + 0.4 * len(lives))
+    for row, spans in enumerate(lives.values()):
+        for number, (made, freed) in enumerate(spans):
+            name, color = ("made again", palette.RECOMPUTED)
+            if not number:
+                is_kept = freed > backward_starts
+                name, color = (
+                    ("kept", palette.KEPT)
+                    if is_kept
+                    else ("discarded", palette.DISCARDED)
+                )
+            axes.barh(row, freed - made, left=made, height=0.5, color=color)
+            axes.annotate(
+                name,
+                (freed, row),
+                xytext=(4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9.5,
+            )
+    axes.axvline(backward_starts, color="black", linewidth=0.8, linestyle="--")
+    axes.annotate(
+        "the backward pass starts",
+        (backward_starts, -0.75),
+        xytext=(4, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=9.5,
+    )
+    last = max(freed for spans in lives.values() for _, freed in spans)
+    axes.set_xlim(0, 1.12 * last)
+    axes.set_ylim(-1.1, len(lives) - 0.5)
+    axes.invert_yaxis()
+    axes.set_yticks(range(len(lives)), lives.keys())
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("operation of the training step (number)")
+    axes.set_ylabel("activation of")
+    return _finish(figure, axes, finding)
+
+
+def plot_live_activations(
+    runs: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+) -> Picture:
+    """Live activations over a training step: measured above, replayed below.
+
+    Args:
+        runs: plan -> (live activations after each operation as measured, live
+            activations in each event as `replay` says).
+    """
+    peaks = {plan: max(measured) for plan, (measured, _) in runs.items()}
+    finding = "The peak: " + ", ".join(
+        f"{peak:.3g} under {plan}" for plan, peak in peaks.items()
+    )
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        grid: Any = figure.subplots(2, len(runs), sharey=True, squeeze=False)
+    for column, (plan, curves) in enumerate(runs.items()):
+        for row, (live, what) in enumerate(
+            zip(curves, ("operations, measured", "events, replayed"), strict=True)
+        ):
+            axes = grid[row][column]
+            axes.fill_between(
+                range(len(live)), live, step="post", color=palette.KEPT, alpha=0.35
+            )
+            axes.step(range(len(live)), live, where="post", color=palette.KEPT)
+            axes.axhline(max(live), color="#555555", linewidth=1, linestyle="--")
+            axes.annotate(
+                f"peak {max(live):.3g}",
+                (0, max(live)),
+                xytext=(2, 3),
+                textcoords="offset points",
+            )
+            axes.set_xlim(0, len(live) - 1)
+            axes.set_ylim(0, max(peaks.values()) + 1.2)
+            axes.set_xlabel(f"{plan}: {what}")
+            if column == 0:
+                axes.set_ylabel("live (activations)")
+    return _finish(figure, None, finding)
+
+
 def _start(*, height: float = 3.2) -> tuple[Figure, Axes]:
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(7.2, height), layout="constrained")
@@ -159,9 +301,13 @@ def _label_bytes(axes: Axes, label: str) -> None:
     axes.set_xlabel(label)
 
 
-def _finish(figure: Figure, axes: Axes, finding: str) -> Picture:
+def _finish(figure: Figure, axes: Axes | None, finding: str) -> Picture:
+    """Give the figure its title, over its one axes or over all of them."""
     with matplotlib.rc_context(_STYLE):
-        axes.set_title(finding)
+        if axes is None:
+            figure.suptitle(finding, x=0.01, ha="left", fontsize=12, fontweight="bold")
+        else:
+            axes.set_title(finding)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return Picture(buffer.getvalue(), finding)

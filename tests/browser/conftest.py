@@ -38,6 +38,26 @@ EVERY_KIND: dict[str, object] = {  # of the bank of that name, and what is measu
     "curve": [1, 4, 16],
     "own-words": None,
 }
+SLOW_EXPLORER = """
+import time
+from ckptlab.course.explorers.explorer import Control, Explorer
+
+pictures = []
+
+def draw(chosen):
+    if pictures:
+        time.sleep(0.3)
+    pictures.append(chosen)
+    words = "Size {size}, step {step}, colour {colour}, light {light}".format(**chosen)
+    return "<svg></svg>", f"{words}, picture {len(pictures)}"
+
+Explorer(draw, controls=(
+    Control("size", "Size", range(41), 0),
+    Control("step", "Step", (1, 2, 3), 1, kind="steps"),
+    Control("colour", "Colour", ("red", "blue"), "red", kind="choice"),
+    Control("light", "Light", (False, True), False, ("off", "on"), "switch"),
+))
+"""
 START_SECONDS = 60
 RUN_SECONDS = 120
 
@@ -125,6 +145,8 @@ class LessonPage:
         self.page.wait_for_function(
             "name => document.body.dataset.jpThemeName === name", arg=name
         )
+        # it covers the page while the theme's colours load
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
 
     def committed(self) -> set[str]:
         """The questions that are answered, as the file on the disk has it."""
@@ -265,23 +287,27 @@ def home(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(root / "lessons", home / "lessons")
     banks = root / "tests" / "course" / "banks"
     shutil.copy(banks / "every_kind.toml", home / "lessons" / "questions")
-    cells = [
-        'from ckptlab import lesson, predict, progress, reveal\n\nlesson("every_kind")'
-    ]
+    cells = ["from ckptlab import lesson, predict, progress, reveal"]
+    cells.append('lesson("every_kind")')
     for question, measured in EVERY_KIND.items():
         argument = "" if measured is None else f", measured={measured!r}"
         cells += [f'predict("{question}")', f'reveal("{question}"{argument})']
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(cell) for cell in [*cells, "progress()"]],
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
-    )
-    nbformat.write(notebook, home / "lessons" / "every_kind.ipynb")
+    _write_notebook(home / "lessons" / "every_kind.ipynb", *cells, "progress()")
+    _write_notebook(home / "lessons" / "slow_explorer.ipynb", SLOW_EXPLORER)
     settings = home / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text(
         json.dumps({"fetchNews": "false", "checkForUpdates": False})
     )
     return home
+
+
+def _write_notebook(path: Path, *cells: str) -> None:
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell) for cell in cells],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    )
+    nbformat.write(notebook, path)
 
 
 @pytest.fixture(scope="session")

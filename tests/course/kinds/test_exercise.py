@@ -1,4 +1,4 @@
-"""An exercise is solved by the smallest number that reaches its target."""
+"""An exercise is solved by an answer that reaches its goal, and tells why not."""
 
 import math
 from dataclasses import replace
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ckptlab.course.kinds.exercise import MOST_TIMES_KEY, Exercise
 from ckptlab.course.questions import load_bank
-from ckptlab.errors import AnswerKeyError, QuestionError
+from ckptlab.errors import AnswerKeyError, PlanError, QuestionError
 
 law = settings(derandomize=True, deadline=None)
 
@@ -150,3 +150,72 @@ def test_fact_that_no_attempt_has_is_told_with_its_key() -> None:
 def test_exercise_is_never_predicted() -> None:
     assert not task().is_predicted
     assert task().key == 7
+
+
+# -- the other goals -----------------------------------------------------------------
+
+
+def plan_task() -> Exercise:
+    """Solved by a text of at most five letters."""
+    return replace(task(), goal="at most", answer="abc", too_high="{attempt}: {ratio}")
+
+
+def length(text: str) -> float:
+    if not text.isalpha():
+        raise PlanError(f"{text!r} holds more than letters\n  ^ here")
+    return len(text) / 5
+
+
+def equal_task() -> Exercise:
+    return replace(task(), goal="equal", answer=19.0)
+
+
+@pytest.mark.parametrize("text", ["a", "abcde"])
+def test_at_most_is_solved_up_to_the_target(text: str) -> None:
+    assert plan_task().attempt(text, length)[0]
+
+
+def test_at_most_tells_what_is_too_much() -> None:
+    assert plan_task().attempt("abcdefghij", length) == (False, "abcdefghij: 2")
+
+
+def test_refusal_of_the_measure_is_the_feedback_line_by_line() -> None:
+    is_solved, feedback = plan_task().attempt("a1", length)
+    assert not is_solved
+    assert feedback == "```text\n'a1' holds more than letters\n  ^ here\n```"
+
+
+@pytest.mark.parametrize("tried", [7, ["a"], b"a", "a" * 1001, True], ids=ascii)
+def test_what_is_no_short_text_is_refused_before_it_is_measured(tried: object) -> None:
+    is_solved, feedback = plan_task().attempt(tried, length)
+    assert not is_solved
+    assert feedback.endswith("is not a short text; write one, between quotes.")
+
+
+@pytest.mark.parametrize(
+    ("tried", "start"),
+    [
+        (19, "At 19 it is 1."),
+        (19.15, "At 19.15 it is 1.01."),
+        (18.7, "At 18.7 only 0.984."),
+        (19.3, "At 19.3 already 1.02."),
+        (-19, "At -19 only -1."),
+    ],
+)
+def test_equal_is_solved_to_one_percent(tried: float, start: str) -> None:
+    is_solved, feedback = equal_task().attempt(tried, lambda number: number / 19)
+    assert feedback == start
+    assert is_solved == ("it is" in start)
+
+
+@pytest.mark.parametrize("tried", ["19", [19], math.inf, math.nan, 1e301, True])
+def test_what_is_no_number_is_refused(tried: object) -> None:
+    is_solved, feedback = equal_task().attempt(tried, lambda number: number / 19)
+    assert not is_solved
+    assert feedback.endswith("is not a number; write one, such as `100`.")
+
+
+@pytest.mark.parametrize("exercise", [plan_task(), equal_task()])
+def test_wrong_key_of_every_goal_is_told(exercise: Exercise) -> None:
+    with pytest.raises(AnswerKeyError, match="exercise 'task': the answer key"):
+        exercise.attempt(None, lambda _: 2.0)

@@ -1,0 +1,135 @@
+"""Diagrams as SVG, one function a diagram."""
+
+from ckptlab.course import palette
+from ckptlab.course.figures import Picture
+from ckptlab.course.markup import escape
+from ckptlab.planning.plan import Plan
+from ckptlab.planning.replay import Ledger, Step
+
+_RUNS = {"forward": "run", "gradient": "loss", "recompute": "again", "backward": "back"}
+"""Actions of `replay` that take memory, and the word under their bar."""
+
+
+def draw_plan(notation: str) -> Picture:
+    """A row of layers: which activations a plan keeps, and which layers run again.
+
+    Example:
+        >>> draw_plan("(1 2) (3 4)").finding
+        'Plan (1 2) (3 4): kept 2, 4; made again 1, 3'
+    """
+    plan = Plan.parse(notation)
+    made_again = ", ".join(map(str, plan.recomputed)) or "none"
+    finding = (
+        f"Plan {plan}: kept {', '.join(map(str, plan.kept))}; made again {made_again}"
+    )
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="560" height="136" '
+        f'viewBox="0 0 560 136" role="img" aria-label="{escape(finding)}"\n'
+        ' font-family="sans-serif" font-size="14" color="#212121" '
+        'fill="currentColor">\n<rect width="560" height="136" fill="#ffffff"/>\n'
+        f"{draw_layers(plan)}\n</svg>"
+    )
+    return Picture(svg, finding)
+
+
+def draw_layers(plan: Plan) -> str:
+    """SVG, 560 by 136: the layers of a plan in a row, for a drawing to hold.
+
+    Kept activations have a solid frame, discarded ones a dashed one; a bracket joins
+    the layers of a parenthesis.
+    """
+    n_layers = len(plan.stages)
+    slot = 520 / n_layers
+    width = slot - 24
+    parts = [
+        f'<text x="30" y="20">Plan: <tspan font-family="monospace" font-size="16" '
+        f'font-weight="bold">{escape(str(plan))}</tspan></text>',
+        f'<text x="2" y="66">x</text>{_arrow(12, 26)}',
+    ]
+    for number in plan.stages:
+        left = 30 + (number - 1) * slot
+        parts.append(_layer(left, width, number, is_kept=number in plan.kept))
+        if number < n_layers:
+            parts.append(_arrow(left + width + 4, left + slot - 4))
+    for item in plan.items:
+        if isinstance(item, Plan):
+            first, last = item.stages[0], item.stages[-1]
+            left, right = 30 + (first - 1) * slot, 30 + (last - 1) * slot + width
+            parts.append(
+                f'<path d="M{left:.1f} 100v8H{right:.1f}v-8" fill="none" '
+                f'stroke="{palette.RECOMPUTED}" stroke-width="2.5"/>\n'
+                f'<text x="{(left + right) / 2:.1f}" y="126" text-anchor="middle">'
+                f"runs again from {'x' if first == 1 else first - 1}</text>"
+            )
+    return "\n".join(parts)
+
+
+def draw_live_steps(ledger: Ledger) -> str:
+    """SVG, 560 by 240: a bar for each run of a step, as high as what is live then.
+
+    Ledgers of chains whose activations are one byte each; the peak is marked.
+    """
+    steps = [step for step in ledger.steps if step.action in _RUNS]
+    slot = 540 / len(steps)
+    peak = ledger.peak_bytes
+    scale = 128 / peak
+    n_forward = next(i for i, step in enumerate(steps) if step.action == "gradient")
+    middle, top, base = 10 + slot * n_forward, 44, 172
+    n_start = ledger.bytes_at_backward_start
+    parts = [
+        f'<text x="10" y="14">Live activations while a layer runs: peak {peak}</text>',
+        f'<path d="M10 {top}H550" stroke="currentColor" stroke-dasharray="4 3"/>',
+        f'<path d="M{middle:.1f} 24V216" stroke="currentColor" stroke-width="1.5"/>',
+    ]
+    parts += [
+        _bar(10 + slot * place, slot, step, scale=scale, base=base, is_peak=is_peak)
+        for place, step in enumerate(steps)
+        for is_peak in [step is ledger.peak_step]
+    ]
+    parts.append(
+        f'<text x="10" y="230">forward</text><text x="{middle + 6:.1f}" y="230">'
+        f"backward pass, begins with {n_start} kept</text>"
+    )
+    return "\n".join(parts)
+
+
+def _bar(
+    left: float, slot: float, step: Step, *, scale: float, base: int, is_peak: bool
+) -> str:
+    height = step.running_bytes * scale
+    colors = {"recompute": palette.RECOMPUTED, "backward": palette.GRADIENT}
+    middle = left + slot / 2
+    label = f"▼{step.running_bytes}" if is_peak else f"{step.running_bytes}"
+    weight = ' font-weight="bold"' if is_peak else ""
+    return (
+        f'<rect x="{left + 3:.1f}" y="{base - height:.1f}" width="{slot - 6:.1f}" '
+        f'height="{height:.1f}" fill="{colors.get(step.action, palette.KEPT)}"/>\n'
+        f'<text x="{middle:.1f}" y="{base - height - 4:.1f}" text-anchor="middle"'
+        f"{weight}>{label}</text>\n"
+        f'<text x="{middle:.1f}" y="{base + 16}" text-anchor="middle">'
+        f"{_RUNS[step.action]}</text>\n"
+        f'<text x="{middle:.1f}" y="{base + 33}" text-anchor="middle">'
+        f"{'' if step.action == 'gradient' else step.stage}</text>"
+    )
+
+
+def _layer(left: float, width: float, number: int, *, is_kept: bool) -> str:
+    color = palette.KEPT if is_kept else palette.DISCARDED
+    look = f'fill="{color}" fill-opacity="0.2"' if is_kept else 'fill="none"'
+    dashes = "" if is_kept else ' stroke-dasharray="6 4"'
+    middle = left + width / 2
+    words = ("kept", "bold") if is_kept else ("discarded", "normal")
+    return (
+        f'<rect x="{left:.1f}" y="34" width="{width:.1f}" height="56" rx="6" {look} '
+        f'stroke="{color}" stroke-width="{3 if is_kept else 2}"{dashes}/>\n'
+        f'<text x="{middle:.1f}" y="57" text-anchor="middle">layer {number}</text>\n'
+        f'<text x="{middle:.1f}" y="78" text-anchor="middle" font-weight="{words[1]}">'
+        f"{words[0]}</text>"
+    )
+
+
+def _arrow(start: float, end: float) -> str:
+    return (
+        f'<path d="M{start:.1f} 62H{end:.1f}m-5 -4l5 4l-5 4" fill="none" '
+        'stroke="currentColor" stroke-width="1.5"/>'
+    )
