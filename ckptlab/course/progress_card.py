@@ -7,7 +7,7 @@ import traitlets
 
 from ckptlab.course import palette, summary
 from ckptlab.course.card import Card
-from ckptlab.course.markup import escape, table
+from ckptlab.course.markup import details, escape, table
 from ckptlab.course.questions import Bank, bank_paths, load_bank
 from ckptlab.course.session import Session
 from ckptlab.course.summary import Banks, Calibration, Records
@@ -94,6 +94,7 @@ class ProgressCard(Card):
         self.n_predictions = sum(1 for r in records.values() if r.prediction)
         parts = [
             _describe_lessons(records, banks),
+            _describe_predictions(records, banks),
             _describe_calibration(records),
             _describe_look_again(records, banks),
             f"<p>Kept in <code>{escape(self.path)}</code>.</p>",
@@ -170,6 +171,21 @@ def _describe_lessons(records: Records, banks: Banks) -> str:
         return "<p>No prediction committed yet.</p>"
     header = ("Lesson", "Predicted", "✓ Right", "≈ Close", "✗ Not so", "Besides")
     return table(header, rows)
+
+
+def _describe_predictions(records: Records, banks: Banks) -> str:
+    """For each lesson a closed section: what was predicted, and how right it was."""
+    sections = []
+    for lesson in dict.fromkeys(lesson for lesson, _ in records):
+        rows = [
+            (one.topic, one.prediction, one.how_right, one.second_try)
+            for one in summary.list_predictions(lesson, records, banks.get(lesson))
+        ]
+        if rows:
+            header = ("Question", "You predicted", "How right", "Second try")
+            title = f"Your predictions in lesson {lesson[:2]}"
+            sections.append(details(title, table(header, rows)))
+    return "\n".join(sections)
 
 
 def _describe_calibration(records: Records) -> str:

@@ -16,9 +16,8 @@ from ckptlab.course.markup import definitions, details, escape, to_html
 from ckptlab.course.questions import Bank
 from ckptlab.course.record import Event, Record
 from ckptlab.course.session import QuestionCard
+from ckptlab.course.summary import OUTCOMES
 from ckptlab.errors import AnswerError
-
-OUTCOMES = {"right": "✓ Right", "near": "≈ Close", "wrong": "✗ Not so"}
 
 
 class RevealCard(QuestionCard):

@@ -16,6 +16,9 @@ from ckptlab.course.kinds.choice import ChoiceQuestion
 from ckptlab.course.questions import Bank
 from ckptlab.course.record import Record
 
+OUTCOMES = {"right": "✓ Right", "near": "≈ Close", "wrong": "✗ Not so"}
+"""How outcomes are called: a sign and a word, never a colour alone."""
+
 Records = Mapping[tuple[str, str], Record]
 Banks = Mapping[str, Bank]
 
@@ -42,6 +45,16 @@ class LessonSummary:
     def n_waiting(self) -> int:
         """Predictions that have not met their measurement yet."""
         return self.n_predicted - self.outcomes.total()
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One prediction in words; `how_right` and `second_try` may be a dash."""
+
+    topic: str
+    prediction: str
+    how_right: str
+    second_try: str
 
 
 @dataclass(frozen=True)
@@ -78,6 +91,31 @@ def summarize_lessons(records: Records, banks: Banks) -> list[LessonSummary]:
     """One summary for each lesson that has a bank or a record."""
     names = sorted({lesson for lesson, _ in records} | set(banks))
     return [_summarize(name, records, banks.get(name)) for name in names]
+
+
+def list_predictions(
+    lesson: str, records: Records, bank: Bank | None
+) -> list[Prediction]:
+    """What was predicted in one lesson, in the order in which it was."""
+    found = []
+    for (place, question_id), record in records.items():
+        if place != lesson or not (record.prediction or record.was_shown):
+            continue
+        known = bank.questions.get(question_id) if bank else None
+        first, second = record.prediction, record.second_try
+        sure = f" ({first.confidence} % sure)" if first and first.confidence else ""
+        found.append(
+            Prediction(
+                topic=known.topic if known else question_id,
+                prediction=_cut(_text(known, first.answer)) + sure if first else "–",
+                how_right=OUTCOMES[record.outcome] if record.outcome else "–",
+                second_try=f"{_cut(_text(known, second.answer))} "
+                f"({OUTCOMES[record.second_outcome]})"
+                if second and record.second_outcome
+                else "–",
+            )
+        )
+    return found
 
 
 def calibrate(records: Records) -> list[Calibration]:
@@ -202,6 +240,10 @@ def _text(known: Question | None, answer: object) -> str:
     if known is not None and known.fits(answer):
         return known.text(answer)
     return str(answer)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 200 else text[:200] + " …"
 
 
 def _plain_cell(value: object) -> object:

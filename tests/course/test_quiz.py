@@ -579,6 +579,20 @@ def test_progress_counts_what_was_committed_and_how_right_it_was() -> None:
 
 
 @pytest.mark.usefixtures("bank")
+def test_progress_lists_every_prediction_with_its_second_try() -> None:
+    reveal_pick()
+    card = quiz.predict("pick")
+    card.commit("b", 95)
+    card.commit("a")
+    predict_amount().commit("1 MiB")
+    html = quiz.progress().live_html
+    assert "<summary>Your predictions in lesson le</summary>" in html
+    first = "<td>That one (95 % sure)</td><td>✗ Not so</td><td>This one (✓ Right)</td>"
+    assert f'<th scope="row">About pick</th>{first}' in html
+    assert '<th scope="row">About amount</th><td>1 MiB</td><td>–</td><td>–</td>' in html
+
+
+@pytest.mark.usefixtures("bank")
 def test_progress_says_what_to_look_at_again_and_the_belief_behind_it() -> None:
     reveal_pick()
     quiz.predict("pick").commit("b", 95)
@@ -636,8 +650,8 @@ def test_answers_of_an_edited_file_are_shown_as_text(bank: Path, path: Path) -> 
     cards = [quiz.predict("pick"), reveal_pick(), quiz.progress()]
     html = "".join(html_of(card) for card in cards)
     assert "<img" not in html
-    # progress shows the lesson and the question; no card has such a choice to show
-    assert html.count("&lt;img") == 2
+    # progress shows lesson, question and answer; no card has such a choice to show
+    assert html.count("&lt;img") == 4
 
 
 def test_answer_that_no_longer_fits_its_question_counts_as_none(
