@@ -29,22 +29,13 @@ def explore_weights_and_activations(measure: MeasureWeightsAndActivations) -> Ex
         measure: called with batch, sequence, width and depth; returns the bytes
             of the weights and of the activations.
     """
-    measured = cache(measure)
-
-    def crossover_batch(sequence: int, width: int, depth: int) -> int:
-        """Where activations pass the weights: along a line, then made sure of."""
-        shape = {"sequence": sequence, "width": width, "depth": depth}
-        weights, one = measured(batch=1, **shape)
-        _, two = measured(batch=2, **shape)
-        batch = max(1, (weights - one) // (two - one) + 2)
-        while batch > 1 and measured(batch=batch - 1, **shape)[1] > weights:
-            batch -= 1
-        return batch
+    line = cache(lambda sequence, width: _Lines(measure, sequence, width))
 
     def draw(chosen: Chosen) -> tuple[str, str]:
-        weights, activations = measured(**chosen)
-        shape = {name: value for name, value in chosen.items() if name != "batch"}
-        crossover = crossover_batch(**shape)
+        lines = line(chosen["sequence"], chosen["width"])
+        weights = lines.weights(chosen["depth"])
+        activations = lines.activations(chosen["batch"], chosen["depth"])
+        crossover = lines.crossover_batch(chosen["depth"])
         larger, smaller = (
             ("Activations", "weights")
             if activations > weights
@@ -62,13 +53,53 @@ def explore_weights_and_activations(measure: MeasureWeightsAndActivations) -> Ex
     start = {control.name: control.start for control in _CONTROLS}
     rows = []
     for batch in _CONTROLS[0].values:
-        weights, activations = measured(**start | {"batch": batch})
+        lines = line(start["sequence"], start["width"])
+        weights = lines.weights(start["depth"])
+        activations = lines.activations(batch, start["depth"])
         rows.append((f"{batch}", format_bytes(weights), format_bytes(activations)))
     shape = ", ".join(f"{name} {n:,}" for name, n in start.items() if name != "batch")
     twin = f"<p>Weights and activations by batch size, at {shape}:</p>\n" + table(
         ("Batch size", "Weights", "Activations"), rows
     )
     return Explorer(draw, controls=_CONTROLS, twin=twin)
+
+
+class _Lines:
+    """Weights and activations at one width and sequence, from four measurements.
+
+    All layers are alike, and so are all texts of a batch: weights grow along a straight
+    line with the depth, activations with the depth and with the batch. One and two of
+    each fix the lines, and a step of a slider need not wait for twelve layers.
+    """
+
+    def __init__(
+        self, measure: MeasureWeightsAndActivations, sequence: int, width: int
+    ) -> None:
+        self._measured = {
+            (batch, depth): measure(
+                batch=batch, sequence=sequence, width=width, depth=depth
+            )
+            for batch in (1, 2)
+            for depth in (1, 2)
+        }
+
+    def weights(self, depth: int) -> int:
+        one, two = (self._measured[1, n][0] for n in (1, 2))
+        return one + (two - one) * (depth - 1)
+
+    def activations(self, batch: int, depth: int) -> int:
+        at_one, at_two = (
+            one + (two - one) * (depth - 1)
+            for one, two in (
+                (self._measured[n, 1][1], self._measured[n, 2][1]) for n in (1, 2)
+            )
+        )
+        return at_one + (at_two - at_one) * (batch - 1)
+
+    def crossover_batch(self, depth: int) -> int:
+        """The smallest batch whose activations take more than the weights."""
+        one, two = self.activations(1, depth), self.activations(2, depth)
+        return max(1, (self.weights(depth) - one) // (two - one) + 2)
 
 
 def _two_bars(weights: int, activations: int, crossover: int, summary: str) -> str:
