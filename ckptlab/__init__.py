@@ -9,10 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ckptlab import models as models
+    from ckptlab.course.diagrams import draw_plan as draw_plan
+    from ckptlab.course.explorers.budget import explore_budget as explore_budget
+    from ckptlab.course.explorers.four_layers import (
+        explore_four_layers as explore_four_layers,
+    )
+    from ckptlab.course.explorers.life_of_an_activation import (
+        explore_life_of_an_activation as explore_life_of_an_activation,
+    )
+    from ckptlab.course.explorers.models_against_a_gpu import (
+        explore_models_against_a_gpu as explore_models_against_a_gpu,
+    )
     from ckptlab.course.explorers.weights_and_activations import (
         explore_weights_and_activations as explore_weights_and_activations,
     )
     from ckptlab.course.figures import plot_growth_with_batch as plot_growth_with_batch
+    from ckptlab.course.figures import (
+        plot_growth_with_tokens as plot_growth_with_tokens,
+    )
+    from ckptlab.course.figures import plot_live_activations as plot_live_activations
+    from ckptlab.course.figures import (
+        plot_lives_of_activations as plot_lives_of_activations,
+    )
+    from ckptlab.course.figures import (
+        plot_time_against_memory as plot_time_against_memory,
+    )
     from ckptlab.course.figures import (
         plot_weights_and_activations as plot_weights_and_activations,
     )
@@ -82,6 +103,11 @@ _HOMES = {
     "check": "course.quiz",
     "checkpoint": "runtime.recompute",
     "count_bytes": "memory.storage",
+    "draw_plan": "course.diagrams",
+    "explore_four_layers": "course.explorers.four_layers",
+    "explore_life_of_an_activation": "course.explorers.life_of_an_activation",
+    "explore_models_against_a_gpu": "course.explorers.models_against_a_gpu",
+    "explore_budget": "course.explorers.budget",
     "explore_weights_and_activations": "course.explorers.weights_and_activations",
     "extra_activation_terms": "planning.transformer",
     "format_bytes": "units",
@@ -100,6 +126,10 @@ _HOMES = {
     "plan_sqrt": "planning.planners",
     "plan_store_all": "planning.planners",
     "plot_growth_with_batch": "course.figures",
+    "plot_growth_with_tokens": "course.figures",
+    "plot_live_activations": "course.figures",
+    "plot_lives_of_activations": "course.figures",
+    "plot_time_against_memory": "course.figures",
     "plot_weights_and_activations": "course.figures",
     "predict": "course.quiz",
     "profile_chain": "memory.profile",

@@ -6,7 +6,7 @@ from ckptlab.course.markup import escape
 from ckptlab.planning.plan import Plan
 from ckptlab.planning.replay import Ledger, Step
 
-_RUNS = {"forward": "run", "gradient": "loss", "recompute": "again", "backward": "back"}
+_RUNS = {"forward": "run", "gradient": "loss", "recompute": "redo", "backward": "back"}
 """Actions of `replay` that take memory, and the word under their bar."""
 
 
@@ -72,13 +72,14 @@ def draw_live_steps(ledger: Ledger) -> str:
     steps = [step for step in ledger.steps if step.action in _RUNS]
     slot = 540 / len(steps)
     peak = ledger.peak_bytes
-    scale = 128 / peak
+    scale = 128 / (len(ledger.forward_runs) + 3)  # what storing everything reaches
     n_forward = next(i for i, step in enumerate(steps) if step.action == "gradient")
-    middle, top, base = 10 + slot * n_forward, 44, 172
+    middle, base = 10 + slot * n_forward, 172
+    top = base - peak * scale
     n_start = ledger.bytes_at_backward_start
     parts = [
-        f'<text x="10" y="14">Live activations while a layer runs: peak {peak}</text>',
-        f'<path d="M10 {top}H550" stroke="currentColor" stroke-dasharray="4 3"/>',
+        f'<text x="10" y="14">Live, input and gradients included: peak {peak}</text>',
+        f'<path d="M10 {top:.1f}H550" stroke="currentColor" stroke-dasharray="4 3"/>',
         f'<path d="M{middle:.1f} 24V216" stroke="currentColor" stroke-width="1.5"/>',
     ]
     parts += [
@@ -97,13 +98,13 @@ def _bar(
     left: float, slot: float, step: Step, *, scale: float, base: int, is_peak: bool
 ) -> str:
     height = step.running_bytes * scale
-    colors = {"recompute": palette.RECOMPUTED, "backward": palette.GRADIENT}
+    colors = {"forward": palette.KEPT, "recompute": palette.RECOMPUTED}
     middle = left + slot / 2
     label = f"▼{step.running_bytes}" if is_peak else f"{step.running_bytes}"
     weight = ' font-weight="bold"' if is_peak else ""
     return (
         f'<rect x="{left + 3:.1f}" y="{base - height:.1f}" width="{slot - 6:.1f}" '
-        f'height="{height:.1f}" fill="{colors.get(step.action, palette.KEPT)}"/>\n'
+        f'height="{height:.1f}" fill="{colors.get(step.action, palette.GRADIENT)}"/>\n'
         f'<text x="{middle:.1f}" y="{base - height - 4:.1f}" text-anchor="middle"'
         f"{weight}>{label}</text>\n"
         f'<text x="{middle:.1f}" y="{base + 16}" text-anchor="middle">'

@@ -32,6 +32,9 @@ _STYLE: Any = {
     "svg.hashsalt": "ckptlab",
 }
 
+LiveCurve = tuple[Sequence[float], int]
+"""Live activations step by step, and the step with which the backward pass begins."""
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -202,8 +205,15 @@ def plot_lives_of_activations(
             it is gone; twice if it is made twice.
         backward_starts: number of the first operation of the backward pass.
     """
-    twice = [layer for layer, spans in lives.items() if len(spans) > 1]
-    finding = f"{len(twice)} of {len(lives)} activations live twice, and not in between"
+    n_kept = sum(
+        made < backward_starts < freed
+        for spans in lives.values()
+        for made, freed in spans
+    )
+    finding = (
+        f"{n_kept} of {len(lives)} activations are in memory when the backward pass "
+        "starts"
+    )
     figure, axes = _start(height=1.2 + 0.4 * len(lives))
     for row, spans in enumerate(lives.values()):
         for number, (made, freed) in enumerate(spans):
@@ -223,8 +233,9 @@ def plot_lives_of_activations(
                 textcoords="offset points",
                 va="center",
                 fontsize=9.5,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
             )
-    axes.axvline(backward_starts, color="black", linewidth=0.8, linestyle="--")
+    axes.axvline(backward_starts, color="black", linewidth=1, linestyle="--")
     axes.annotate(
         "the backward pass starts",
         (backward_starts, -0.75),
@@ -234,7 +245,7 @@ def plot_lives_of_activations(
         fontsize=9.5,
     )
     last = max(freed for spans in lives.values() for _, freed in spans)
-    axes.set_xlim(0, 1.12 * last)
+    axes.set_xlim(0, 1.15 * last)
     axes.set_ylim(-1.1, len(lives) - 0.5)
     axes.invert_yaxis()
     axes.set_yticks(range(len(lives)), lives.keys())
@@ -245,43 +256,102 @@ def plot_lives_of_activations(
 
 
 def plot_live_activations(
-    runs: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    runs: Mapping[str, tuple[LiveCurve, LiveCurve]],
 ) -> Picture:
     """Live activations over a training step: measured above, replayed below.
 
     Args:
-        runs: plan -> (live activations after each operation as measured, live
-            activations in each event as `replay` says).
+        runs: plan -> (measured, replayed). Each is what is live after each operation
+            or event, and the number of the one with which the backward pass begins.
     """
-    peaks = {plan: max(measured) for plan, (measured, _) in runs.items()}
-    finding = "The peak: " + ", ".join(
+    peaks = {plan: max(measured[0]) for plan, (measured, _) in runs.items()}
+    finding = "Activations at the peak: " + ", ".join(
         f"{peak:.3g} under {plan}" for plan, peak in peaks.items()
     )
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         grid: Any = figure.subplots(2, len(runs), sharey=True, squeeze=False)
     for column, (plan, curves) in enumerate(runs.items()):
-        for row, (live, what) in enumerate(
-            zip(curves, ("operations, measured", "events, replayed"), strict=True)
+        for axes, curve, label in zip(
+            grid[:, column],
+            curves,
+            ("operations, measured", "events, replayed"),
+            strict=True,
         ):
-            axes = grid[row][column]
-            axes.fill_between(
-                range(len(live)), live, step="post", color=palette.KEPT, alpha=0.35
-            )
-            axes.step(range(len(live)), live, where="post", color=palette.KEPT)
-            axes.axhline(max(live), color="#555555", linewidth=1, linestyle="--")
-            axes.annotate(
-                f"peak {max(live):.3g}",
-                (0, max(live)),
-                xytext=(2, 3),
-                textcoords="offset points",
-            )
-            axes.set_xlim(0, len(live) - 1)
-            axes.set_ylim(0, max(peaks.values()) + 1.2)
-            axes.set_xlabel(f"{plan}: {what}")
-            if column == 0:
-                axes.set_ylabel("live (activations)")
+            _draw_live(axes, *curve)
+            axes.set_ylim(0, max(peaks.values()) + 1.6)
+            axes.set_xlabel(f"{plan}: {label}")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("live (activations)")
     return _finish(figure, None, finding)
+
+
+def _draw_live(axes: Axes, live: Sequence[float], start: int) -> None:
+    """One curve with its peak and the beginning of its backward pass marked."""
+    places, peak = range(len(live)), max(live)
+    axes.fill_between(places, live, step="post", color=palette.KEPT, alpha=0.35)
+    axes.step(places, live, where="post", color=palette.KEPT)
+    axes.axhline(peak, color="#555555", linewidth=1, linestyle="--")
+    axes.axvline(start, color="#555555", linewidth=1, linestyle=":")
+    axes.set_xlim(0, len(live) - 1)
+    for text, place, side in (
+        (f"peak {peak:.3g}", (len(live) - 1, peak), "right"),
+        ("backward", (start, 0), "left"),
+    ):
+        axes.annotate(
+            text,
+            place,
+            xytext=(4 if side == "left" else -2, 3),
+            textcoords="offset points",
+            ha=side,
+        )
+
+
+def plot_time_against_memory(
+    curve: Sequence[tuple[int, float]],
+    measured: Mapping[str, Mapping[str, tuple[int, float]]],
+) -> Picture:
+    """Best plans as predicted, and plans as measured: time against peak memory.
+
+    Args:
+        curve: (peak in bytes, time as a ratio to storing all), least memory first.
+        measured: series -> name of a point -> the same two numbers.
+    """
+    mebibyte = 2**20
+    peaks, ratios = zip(*curve, strict=True)
+    half = next(r for peak, r in reversed(curve) if peak <= peaks[-1] / 2)
+    finding = (
+        f"Half the memory takes {half:.2f} times the time; "
+        f"the least, {ratios[0]:.1f} times"
+    )
+    figure, axes = _start(height=3.8)
+    in_mebibytes = [peak / mebibyte for peak in peaks]
+    axes.step(in_mebibytes, ratios, where="post", color=palette.KEPT, linewidth=2)
+    axes.plot([], [], color=palette.KEPT, linewidth=2, label="best plans, predicted")
+    looks = zip(("D", "s"), (palette.KEPT, palette.RECOMPUTED), strict=True)
+    for (series, points), (marker, color) in zip(measured.items(), looks, strict=False):
+        x = [peak / mebibyte for peak, _ in points.values()]
+        y = [ratio for _, ratio in points.values()]
+        style: Any = {"color": color, "marker": marker, "markeredgecolor": "black"}
+        axes.plot(x, y, linestyle="none", label=series, markersize=7, **style)
+        for at in sorted(set(x)):  # points above one another share a text
+            names = [n for n, one in zip(points, x, strict=True) if one == at]
+            axes.annotate(
+                ", ".join(name for name in names if name),
+                (at, max(n for n, one in zip(y, x, strict=True) if one == at)),
+                xytext=(7, 5),
+                textcoords="offset points",
+                fontsize=9.5,
+            )
+    axes.set_yscale("log")
+    ticks = [tick for tick in (1, 1.5, 2, 3, 4, 6, 8) if tick <= 1.5 * max(ratios)]
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+    axes.set_xlim(0, max(in_mebibytes) * 1.12)
+    axes.set_xlabel("peak memory (MiB)")
+    axes.set_ylabel("time (times storing all)")
+    axes.legend(loc="upper right")
+    return _finish(figure, axes, finding)
 
 
 def _start(*, height: float = 3.2) -> tuple[Figure, Axes]:

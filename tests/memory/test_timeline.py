@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from collections.abc import Callable
 
 import psutil
 import pytest
@@ -14,6 +15,7 @@ from torch.optim.optimizer import (
 )
 from torch.utils.checkpoint import checkpoint
 
+import ckptlab
 from ckptlab import models
 from ckptlab.errors import ModelError
 from ckptlab.memory import timeline as timeline_module
@@ -673,3 +675,63 @@ def test_what_is_no_model_or_no_optimizer_is_refused() -> None:
         with memory_timeline(model, 0.1):  # type: ignore[arg-type]
             pytest.fail("the context must not open")
     assert leaves_nothing_behind(model)
+
+
+# -- a recomputation that ends early -------------------------------------------------
+
+
+class _Checkpointed(nn.Module):
+    """A layer, and two more that run again in the backward pass."""
+
+    def __init__(self, recompute: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+        self.inner = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU())
+        self.recompute = recompute
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.recompute(self.inner, self.first(x))
+
+
+RECOMPUTE = {
+    "PyTorch's": lambda inner, x: checkpoint(inner, x, use_reentrant=False),
+    "ckptlab's": ckptlab.checkpoint,
+}
+
+
+@pytest.mark.parametrize("recompute", RECOMPUTE.values(), ids=RECOMPUTE)
+def test_recomputation_that_ends_early_leaves_no_module_running(
+    recompute: Callable[..., torch.Tensor],
+) -> None:
+    model = _Checkpointed(recompute)
+    with memory_timeline(model) as timeline:
+        model(torch.randn(BATCH, WIDTH)).sum().backward()
+    phases = {(step.operation, step.module): step.phase for step in timeline.steps}
+    assert phases["addmm", "inner.0"] == "recompute"
+    assert phases["relu", "inner.1"] == "recompute"
+    assert phases["threshold_backward", "inner.1"] == "backward"
+    assert phases["mm", "inner.0"] == "backward"
+    assert phases["mm", "first"] == "backward"
+
+
+@pytest.mark.parametrize("recompute", RECOMPUTE.values(), ids=RECOMPUTE)
+def test_what_is_made_again_is_an_activation_and_the_rest_is_not(
+    recompute: Callable[..., torch.Tensor],
+) -> None:
+    model = _Checkpointed(recompute)
+    with memory_timeline(model) as timeline:
+        model(torch.randn(BATCH, WIDTH)).sum().backward()
+    step = next(s for s in timeline.steps if s.operation == "threshold_backward")
+    kinds = step.bytes_by_kind
+    # the input, the output of `first`, that of the ReLU made again; and the loss
+    assert kinds["activation"] == 3 * ACTIVATION_BYTES + 4
+
+
+def test_module_calls_are_plain_again_after_the_watch() -> None:
+    plain = nn.Module._call_impl
+    model = nn.Linear(2, 2)
+    with memory_timeline(model), saved_tensors(model):
+        assert nn.Module._call_impl is not plain
+        with pytest.raises(RuntimeError):
+            model(torch.ones(3))
+    assert nn.Module._call_impl is plain

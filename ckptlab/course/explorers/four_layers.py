@@ -89,14 +89,16 @@ def _replayed(kept: tuple[int, ...]) -> tuple[Plan, Ledger]:
 def _describe(plan: Plan, ledger: Ledger) -> str:
     n_kept, peak = ledger.bytes_at_backward_start, ledger.peak_bytes
     again = (
-        f"made again: {_list(plan.recomputed)}"
+        f"made again in it: {_list(plan.recomputed)}"
         if plan.recomputed
         else "nothing is made again"
     )
+    layers = "layer" if n_kept == 1 else "layers"
     sentence = (
-        f"Plan {plan}: {_count(n_kept)} in memory when the backward pass begins "
-        f"(of layer {_list(plan.kept)}); {again}. The peak of the step is {peak}, "
-        f"during the {ledger.peak_step.action} of layer {ledger.peak_step.stage}."
+        f"Plan {plan}: {_count(n_kept)} in memory when the backward pass begins, of "
+        f"{layers} {_list(plan.kept)}; {again}. With the input and the gradients, "
+        f"{peak} are live at the peak, in the backward pass of layer "
+        f"{ledger.peak_step.stage}."
     )
     if plan.kept == (N_LAYERS,):
         sentence += (
@@ -113,7 +115,9 @@ def _count(n: int) -> str:
 
 def _list(numbers: Collection[int]) -> str:
     """The numbers 1, 2 and 3 as "1, 2 and 3"."""
-    *before, last = map(str, numbers or ["none"])
+    if not numbers:
+        return "none"
+    *before, last = map(str, numbers)
     return f"{', '.join(before)} and {last}" if before else last
 
 

@@ -29,28 +29,28 @@ _TITLES = {
 _STORIES = {
     "produced": "{layer} has run in the forward pass, and its activation is there.",
     "discarded": (
-        "The layer after it has read the activation of {layer}. The checkpoint does "
+        "The layer after it has read the activation of {name}. The checkpoint does "
         "not keep it, so its memory is free again."
     ),
-    "backward": "The activation of {layer} is not in memory, and not stored elsewhere.",
+    "backward": "The activation of {name} is not in memory, and not stored elsewhere.",
     "again": (
         "The backward pass has reached the checkpoint, which runs its layers once more "
         "from its kept input. {layer} has made its activation a second time."
     ),
     "used": (
         "The backward pass has taken the last gradient that needs the activation of "
-        "{layer}."
+        "{name}."
     ),
-    "freed": "Nothing needs the activation of {layer} any more. It is gone for good.",
+    "freed": "Nothing needs the activation of {name} any more. It is gone for good.",
 }
 _SIMPLIFIED = (
-    "Simplified: a layer is one box. What it computes on the way, gradients and "
-    "weights are not drawn; the curve of live memory holds them all."
+    "Simplified: a layer is one box. What it computes on the way, gradients and",
+    "weights are not drawn as squares. The curve of live memory holds them all.",
 )
 _COLORS = {
     "kept": palette.KEPT,
     "made": palette.DISCARDED,
-    "made again": palette.RECOMPUTED,
+    "again": palette.RECOMPUTED,
 }
 _WIDTH, _CURVE_TOP, _CURVE_BOTTOM = 560, 156, 222
 
@@ -101,8 +101,8 @@ def explore_life_of_an_activation(
     ]
     header = ("Moment", "Operation", "Activations in memory", "Live bytes, all kinds")
     twin = (
-        f"<p>The life of the activation of {escape(followed)}:</p>\n"
-        f"{table(header, rows)}\n<p>{_SIMPLIFIED}</p>"
+        f"<p>The life of the activation of {escape(_list([followed]))}:</p>\n"
+        f"{table(header, rows)}\n<p>{' '.join(_SIMPLIFIED)}</p>"
     )
     return Explorer(draw, controls=[control], twin=twin)
 
@@ -112,7 +112,8 @@ def _state(trace: _Trace, layer: str, step: int) -> str:
     lives = trace.lives[layer]
     for number, (made, freed) in enumerate(lives):
         if made <= step < freed:
-            return "made again" if number else "kept" if len(lives) == 1 else "made"
+            is_kept = freed > trace.moments["backward"]
+            return "again" if number else "kept" if is_kept else "made"
     if step < lives[0][0]:
         return "not yet"
     return "gone" if step < lives[-1][0] else "freed"
@@ -131,21 +132,25 @@ def _list(names: Sequence[str]) -> str:
 def _sentence(trace: _Trace, moment: str) -> str:
     step = trace.moments[moment]
     there = _list(_in_memory(trace, step))
+    name = _list([trace.followed])
+    story = _STORIES[moment].format(layer=trace.followed, name=name)
     return (
         f"After operation {step} of {len(trace.live_bytes) - 1}: {_TITLES[moment]}. "
-        f"{_STORIES[moment].format(layer=trace.followed)} "
+        f"{story} "
         f"In memory now: {f'the activations of {there}' if there else 'none of them'}. "
-        f"Live in all: {format_bytes(trace.live_bytes[step])}. {_SIMPLIFIED}"
+        f"Live in all: {format_bytes(trace.live_bytes[step])}."
     )
 
 
 def _picture(trace: _Trace, moment: str, summary: str) -> str:
     """SVG of the layers with their activations, over the curve of live memory."""
     step = trace.moments[moment]
-    return f"""<svg viewBox="0 0 {_WIDTH} 286" role="img" aria-label="{escape(summary)}"
+    return f"""<svg viewBox="0 0 {_WIDTH} 332" role="img" aria-label="{escape(summary)}"
  font-size="14" fill="currentColor">
 {_layers(trace, step)}
 {_curve(trace, step)}
+<text x="8" y="306">{_SIMPLIFIED[0]}</text>
+<text x="8" y="324">{_SIMPLIFIED[1]}</text>
 </svg>"""
 
 
@@ -208,7 +213,7 @@ def _curve(trace: _Trace, step: int) -> str:
         f'height="12" fill="{color}"/>'
         for (made, freed), color in zip(
             trace.lives[trace.followed],
-            (_COLORS["made"], _COLORS["made again"]),
+            (_COLORS["made"], _COLORS["again"]),
             strict=False,
         )
     ]
