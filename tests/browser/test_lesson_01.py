@@ -185,6 +185,16 @@ def test_open_cards_fit_into_a_window_of_600_pixels(lesson: "LessonPage") -> Non
     lesson.assert_nothing_overflows(width=600)
 
 
+def test_figures_fit_into_a_window_of_600_pixels(lesson: "LessonPage") -> None:
+    figures = lesson.page.locator(".jp-RenderedSVG img")
+    assert figures.count() >= 2
+    with lesson.narrowed_to(600):
+        widths = figures.evaluate_all(
+            "all => all.map((e) => [e.offsetWidth, e.parentElement.clientWidth])"
+        )
+    assert all(0 < width <= room for width, room in widths)
+
+
 # -- answering --------------------------------------------------------------------
 
 
