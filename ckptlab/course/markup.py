@@ -4,13 +4,14 @@ Authors write Markdown without raw HTML; whatever a learner typed passes `escape
 The static twins use only tags that viewers such as GitHub keep: no style, no script.
 """
 
+import re
 from collections.abc import Iterable
-from html import escape
+from html import escape, unescape
 from typing import cast
 
 import mistune
 
-__all__ = ["definitions", "details", "escape", "table", "to_html"]
+__all__ = ["definitions", "details", "escape", "table", "to_html", "to_text"]
 
 _markdown = mistune.create_markdown(escape=True)
 
@@ -18,6 +19,11 @@ _markdown = mistune.create_markdown(escape=True)
 def to_html(markdown: str) -> str:
     """HTML of a Markdown text; tags in it come out as text."""
     return cast(str, _markdown(markdown)).strip()
+
+
+def to_text(markdown: str) -> str:
+    """Plain text of a Markdown text, for places that show no markup."""
+    return unescape(re.sub(r"<[^>]+>", "", to_html(markdown))).strip()
 
 
 def details(summary: str, body_html: str) -> str:

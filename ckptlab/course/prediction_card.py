@@ -46,24 +46,40 @@ class PredictionCard(QuestionCard):
         self.refresh()
 
     def commit(self, typed: object, confidence: int | None = None) -> None:
-        """Commit a prediction, or after the reveal the second try.
+        """Commit a prediction.
 
         Args:
             typed: the answer, as the form gives it.
             confidence: in percent, where the question asks for it.
 
         Raises:
-            AnswerError: the answer cannot be read, or a confidence is missing.
+            AnswerError: the answer cannot be read, a confidence is missing, or another
+                prediction stands already.
         """
         answer = self.question.read(typed)
-        if self.record.is_open:
-            self._happen("tried again", answer=answer)
-            return
         if not self.question.asks_confidence:
             confidence = None
         elif not _is_offered(confidence):
             raise AnswerError("say how sure you are first")
         self._happen("predicted", answer=answer, confidence=confidence)
+        stands = self.record.prediction
+        if stands is None or stands.answer != answer:
+            raise AnswerError("this question was answered before, in another window")
+
+    def try_again(self, typed: object) -> None:
+        """Commit the second try, once the answer is open.
+
+        Args:
+            typed: the answer, as the form gives it.
+
+        Raises:
+            AnswerError: the answer cannot be read, or the first one is gone.
+        """
+        answer = self.question.read(typed)
+        if not self.record.is_open:
+            self.refresh()
+            raise AnswerError("your answers were erased meanwhile; predict anew")
+        self._happen("tried again", answer=answer)
 
     def open_hint(self) -> None:
         """Open the next hint, which is counted; nothing when all are open."""
@@ -74,6 +90,8 @@ class PredictionCard(QuestionCard):
     def act(self, content: dict[str, Any]) -> None:
         if content.get("do") == "hint":
             self.open_hint()
+        elif content.get("do") == "try again":
+            self.try_again(content.get("answer"))
         else:
             self.commit(content.get("answer"), content.get("confidence"))
 

@@ -54,13 +54,14 @@ class ProgressFile:
 
     Attributes:
         path: of the file.
+        fits: which stored answers still fit their questions; the others count as none.
         trouble: what the learner should know: a write that was refused, a file that
             was set aside. Empty when all is well.
     """
 
     def __init__(self, path: Path | None = None, fits: Fits | None = None) -> None:
         self.path = path or progress_path()
-        self._fits: Fits = fits or (lambda lesson, question, answer: True)
+        self.fits: Fits = fits or (lambda lesson, question, answer: True)
         self._unsaved: list[Event] = []
         self._refusal = ""
         self._notice = ""
@@ -120,7 +121,7 @@ class ProgressFile:
         """Add an event to the records; returns whether it changed anything."""
         place = (event.lesson, event.question)
         is_answer = event.event in ("predicted", "tried again")
-        if is_answer and not self._fits(*place, event.answer):
+        if is_answer and not self.fits(*place, event.answer):
             return False  # the question has changed since: as if never answered
         before = records.get(place, Record())
         records[place] = before.after(event)
@@ -184,7 +185,7 @@ class ProgressFile:
             raise
         self._notice = (
             f"{self.path.name} could not be read ({content.fault}) and was set aside "
-            f"as {aside.name}; {len(content.events)} events of it were saved."
+            f"as {aside.name}; events of it that were saved: {len(content.events)}."
         )
 
     def _lock(self) -> FileLock:

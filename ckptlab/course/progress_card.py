@@ -153,7 +153,7 @@ def _describe_lessons(records: Records, banks: Banks) -> str:
     rows = []
     for one in summary.summarize_lessons(records, banks):
         title = banks[one.lesson].title if one.lesson in banks else one.lesson
-        label = f"{one.lesson[:2]}: {title}" if one.lesson in banks else title
+        label = f"{_short(one.lesson)}: {title}" if one.lesson in banks else title
         of = "" if one.n_questions is None else f" of {one.n_questions}"
         extras = [
             f"{n} {what}"
@@ -183,7 +183,7 @@ def _describe_predictions(records: Records, banks: Banks) -> str:
         ]
         if rows:
             header = ("Question", "You predicted", "How right", "Second try")
-            title = f"Your predictions in lesson {lesson[:2]}"
+            title = f"Your predictions in lesson {_short(lesson)}"
             sections.append(details(title, table(header, rows)))
     return "\n".join(sections)
 
@@ -211,7 +211,7 @@ def _describe_look_again(records: Records, banks: Banks) -> str:
         remark = f" The belief behind it: <em>{escape(belief)}</em>." if belief else ""
         items.append(
             f"<li><strong>{escape(one.topic)}</strong> (lesson "
-            f"{escape(one.lesson[:2])}, {escape(one.why)}).{remark}</li>"
+            f"{escape(_short(one.lesson))}, {escape(one.why)}).{remark}</li>"
         )
     return f"<h4>Look at these again</h4>\n<ul>{''.join(items)}</ul>"
 
@@ -248,6 +248,11 @@ def _draw_calibration(found: list[Calibration]) -> str:
 <text x="{x1}" y="{y0 + 16}" text-anchor="middle">100 %</text>
 <text x="{x0 + 6}" y="{y1 + 5}">right</text>
 {dots}</svg>"""
+
+
+def _short(lesson: str) -> str:
+    """The number of a lesson, or its name where it has none."""
+    return lesson[:2] if lesson[:2].isdigit() else lesson
 
 
 def _count(number: int, what: str) -> str:

@@ -13,7 +13,7 @@ import traitlets
 
 from ckptlab.course.card import Card
 from ckptlab.course.kinds import Question
-from ckptlab.course.progress import ProgressFile
+from ckptlab.course.progress import ProgressFile, progress_path
 from ckptlab.course.questions import Bank
 from ckptlab.course.record import Event, Record
 from ckptlab.errors import AnswerError, UnknownQuestionError
@@ -37,7 +37,10 @@ class Session:
     def open(self, bank: Bank) -> None:
         """Make a bank the open lesson; cards that are on the screen live on."""
         self.bank = bank
-        self.progress = ProgressFile(fits=self._fits)
+        if self.progress.path != progress_path():
+            self.progress = ProgressFile()
+        # else it may hold answers that the disk has refused so far
+        self.progress.fits = self._fits
 
     def question(self, question_id: str) -> tuple[Bank, Question]:
         """A question of the open lesson.
@@ -85,11 +88,13 @@ class QuestionCard(Card):
         place: the lesson and the id of its question.
         state: what the browser draws.
         error: why the last message was refused, plain text.
+        n_replies: messages of the browser that are done with.
     """
 
     question_id = traitlets.Unicode().tag(sync=True)
     state = traitlets.Dict().tag(sync=True)
     error = traitlets.Unicode().tag(sync=True)
+    n_replies = traitlets.Int().tag(sync=True)
 
     def __init__(self, bank: Bank, question: Question, **traits: Any) -> None:
         super().__init__(question_id=question.id, **traits)
@@ -125,3 +130,4 @@ class QuestionCard(Card):
             self.act(content if isinstance(content, dict) else {})
         except AnswerError as error:
             self.error = str(error)
+        self.n_replies += 1

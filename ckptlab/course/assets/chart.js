@@ -16,16 +16,14 @@ function svg(tag, attributes, text = "") {
 }
 
 function drawChart({ xLabel, yLabel, at, ends, curves }, label) {
-  const [left, right, top, bottom] = [96, 424, 34, 190];
+  const [left, right, top, bottom] = [96, 404, 14, 170];
   const x = (place) => left + ((right - left) * place) / (at.length - 1);
   const y = (share) => bottom - (bottom - top) * share;
-  const chart = svg("svg", { viewBox: "0 0 560 246", class: "ckptlab-chart", role: "img", "aria-label": label, "font-size": 14, fill: "currentColor" });
+  const chart = svg("svg", { viewBox: "0 0 560 206", class: "ckptlab-chart", role: "img", "aria-label": label, "font-size": 14, fill: "currentColor" });
   chart.append(svg("path", { d: `M${left} ${top}V${bottom}H${right}`, fill: "none", stroke: "currentColor" }));
-  chart.append(svg("text", { x: 4, y: 20 }, yLabel));
   chart.append(svg("text", { x: left - 8, y: bottom + 4, "text-anchor": "end" }, ends[0]));
   chart.append(svg("text", { x: left - 8, y: top + 8, "text-anchor": "end" }, ends[1]));
   at.forEach((text, place) => chart.append(svg("text", { x: x(place), y: bottom + 22, "text-anchor": "middle" }, text)));
-  chart.append(svg("text", { x: (left + right) / 2, y: bottom + 46, "text-anchor": "middle" }, xLabel));
   const heights = [];
   for (const { name, shares } of curves) {
     const { color, dash, mark } = CURVES[name] ?? PLAIN;
@@ -41,5 +39,7 @@ function drawChart({ xLabel, yLabel, at, ends, curves }, label) {
     heights.push(height);
     chart.append(svg("text", { x: right + 12, y: height }, name));
   }
-  return chart;
+  // names of the axes may be long, and text in a page breaks into lines
+  const names = [yLabel, xLabel].map((text) => create("p", { className: "ckptlab-axis", textContent: text }));
+  return create("div", {}, names[0], chart, names[1]);
 }

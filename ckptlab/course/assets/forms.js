@@ -3,6 +3,7 @@
 //   show(answer, text)  puts a kept answer into the controls
 //   follow(state)       where the form shows more of the state than its answer
 //   unlock()            where not every control may be used
+//   clear()             where emptying the form is not enough
 
 const FORMS = {
   choice: choiceForm,
@@ -93,7 +94,11 @@ function sliderForm(body, { prompt, positions, texts }) {
   body.append(create("label", { htmlFor: one.slider.id, innerHTML: prompt }));
   body.append(create("div", { className: "ckptlab-slider" }, ends[0], one.slider, ends[1]));
   body.append(create("p", {}, "Your estimate: ", one.shown));
-  return { read: () => (isSet ? one.value() : null), show: one.set };
+  const clear = () => {
+    isSet = false;
+    one.tell("not set yet");
+  };
+  return { read: () => (isSet ? one.value() : null), show: one.set, clear };
 }
 
 function orderForm(body, { prompt, items }) {
@@ -163,6 +168,11 @@ function sketchForm(body, { prompt, positions, texts, xLabel, yLabel, at, ends }
       answer.forEach((value, number) => sliders[number].set(value));
       draw();
     },
+    clear: () => {
+      isSet = false;
+      for (const { slider, tell } of sliders) tell(texts[slider.value]);
+      draw();
+    },
   };
 }
 
@@ -182,6 +192,7 @@ function reflectionForm(body, { prompt, nHints, mostCharacters }, form, model) {
     follow: (state) => {
       const opened = state.hints;
       const hadFocus = next === document.activeElement;
+      if (hints.children.length > opened.length) hints.replaceChildren();
       while (hints.children.length < opened.length) {
         hints.append(create("li", { innerHTML: opened[hints.children.length] }));
       }

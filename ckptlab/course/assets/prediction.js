@@ -24,6 +24,11 @@ function drawPrediction(model, el) {
   el.dataset.asks = model.get("question_id");
   el.append(form);
 
+  let nReplies = model.get("n_replies");
+  const clear = () => {
+    form.reset();
+    kind.clear?.();
+  };
   const controls = () => body.querySelectorAll("input, textarea, button");
   const lock = (isLocked) => {
     for (const control of controls()) control.disabled = isLocked;
@@ -31,29 +36,49 @@ function drawPrediction(model, el) {
     for (const input of sure.querySelectorAll("input")) input.disabled = isLocked || model.get("state").stage !== "open";
     submit.hidden = isLocked;
   };
+  let isTryingAgain = false;
+  let isSending = false;
   const begin = () => {
+    isTryingAgain = true;
     lock(false);
     again.hidden = true;
     submit.textContent = "Commit second try";
     status.textContent = "Your first prediction stays; this one is kept beside it.";
-    body.querySelector("input:enabled, textarea:enabled, button:enabled").focus();
+    body.querySelector(":is(input, textarea, button):enabled:not([hidden])").focus();
   };
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
+    if (isSending) return; // a double click is one commit
+    isSending = true;
     const percent = chosen(sure)[0];
+    const confidence = percent === undefined ? null : Number(percent);
     status.textContent = "Committing: the kernel answers when it is free.";
-    model.send({ do: "commit", answer: kind.read(), confidence: percent === undefined ? null : Number(percent) });
+    model.send({ do: isTryingAgain ? "try again" : "commit", answer: kind.read(), confidence });
+    const sent = status.textContent;
+    setTimeout(() => {
+      if (!isSending || status.textContent !== sent) return;
+      status.textContent = "No answer from the kernel yet. If it is busy, wait. If it was restarted, run the cells of this lesson again.";
+      isSending = false;
+    }, 8000);
   });
-  const stopErrors = follow(model, ["error"], () => {
-    error.textContent = model.get("error");
-    if (error.textContent) status.textContent = "";
-  });
-  const stopState = follow(model, ["state"], () => {
+  let stage = "";
+  const stop = follow(model, ["state", "error", "n_replies"], () => {
     const state = model.get("state");
+    error.textContent = model.get("error");
     const hadFocus = form.contains(document.activeElement);
     const isLocked = state.stage !== "open";
-    // a hint, or an answer in another card, must not disturb what is being written
+    if (model.get("n_replies") !== nReplies) isSending = false;
+    nReplies = model.get("n_replies");
+    // what is being written must outlive whatever else happens to this question
+    if (isTryingAgain && state.stage === stage) {
+      if (error.textContent) status.textContent = "";
+      return;
+    }
+    isTryingAgain = false;
+    if (!isLocked && stage && stage !== "open") clear();
+    const isNews = state.stage !== stage;
+    stage = state.stage;
     if (isLocked && state.prediction) {
       kind.show(state.prediction.answer, state.prediction.value);
       choose(sure, [String(state.prediction.confidence)]);
@@ -63,13 +88,10 @@ function drawPrediction(model, el) {
     go.hidden = !isLocked;
     again.hidden = state.stage !== "revealed";
     if (!isLocked) submit.textContent = "Commit prediction";
-    status.textContent = tellState(state);
-    if (hadFocus && isLocked) status.focus();
+    status.textContent = error.textContent ? "" : tellState(state);
+    if (hadFocus && isLocked && isNews) status.focus();
   });
-  return () => {
-    stopErrors();
-    stopState();
-  };
+  return stop;
 }
 
 function tellState({ stage, prediction, second, warning }) {
@@ -84,7 +106,9 @@ function tellState({ stage, prediction, second, warning }) {
 
 function goToReveal(model, status) {
   const id = CSS.escape(model.get("question_id"));
-  const card = document.querySelector(`.ckptlab-card[data-reveals="${id}"]`);
+  // two notebooks may stand in one window
+  const place = status.closest(".jp-Notebook") ?? document;
+  const card = place.querySelector(`.ckptlab-card[data-reveals="${id}"]`);
   if (!card) {
     status.textContent = "The comparison is not on the screen: run the cells below, then scroll down.";
     return;

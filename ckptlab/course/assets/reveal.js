@@ -32,12 +32,13 @@ function drawReveal(model, el) {
     }
     if (hadFocus) (rubric.hasFocus() ? rubric.status : label).focus();
   });
-  const stopErrors = follow(model, ["error"], () => {
+  const stopReplies = follow(model, ["n_replies"], () => {
     if (model.get("error")) rubric.status.textContent = model.get("error");
+    else if (model.get("state").rubric?.length) rubric.tell(model.get("state").rubric);
   });
   return () => {
     stop();
-    stopErrors();
+    stopReplies();
   };
 }
 
@@ -48,6 +49,11 @@ function rubricForm(model) {
   const form = create("form", { className: "ckptlab-rubric" });
   let group = create("fieldset");
   let wasSent = false;
+  const isJudged = (criteria) => criteria.every((one) => one.met !== null);
+  const met = (criteria) => criteria.filter((one) => one.met).map((one) => one.id);
+  const tell = (criteria) => {
+    status.textContent = isJudged(criteria) ? `Kept: ${met(criteria).length} of ${criteria.length} points.` : "";
+  };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     wasSent = true;
@@ -61,13 +67,13 @@ function rubricForm(model) {
       wasSent = false;
       return sent;
     },
+    tell,
     draw: (criteria) => {
       const options = criteria.map(({ id, html }) => ({ value: id, html }));
+      const ticked = chosen(group); // not kept yet, perhaps
       group = optionGroup("checkbox", uniqueId(), "Which of these does your answer make?", options);
-      const met = criteria.filter((one) => one.met).map((one) => one.id);
-      choose(group, met);
-      const isJudged = criteria.every((one) => one.met !== null);
-      status.textContent = isJudged ? `Kept: ${met.length} of ${criteria.length} points.` : "";
+      choose(group, isJudged(criteria) ? met(criteria) : ticked);
+      tell(criteria);
       form.replaceChildren(group, create("p", {}, keep), status);
     },
   };

@@ -20,6 +20,9 @@ from ckptlab.units import format_bytes
 N_BUDGETS = 40
 """Budgets on the slider, the smallest that works and that of storing all included."""
 
+N_ROWS = 6
+"""Of the twin's table, the smallest budget left out of the count."""
+
 MOST_CHARACTERS, MOST_LINES = 66, 2
 """Of a plan in the picture; a longer one ends in dots."""
 
@@ -68,7 +71,9 @@ def explore_budget(
         budgets[len(budgets) // 2],
         [format_bytes(budget) for budget in budgets],
     )
-    rows = [look_at(budget).row for budget in budgets[:: max(1, len(budgets) // 6)]]
+    last = len(budgets) - 1
+    shown = sorted({last * row // N_ROWS for row in range(N_ROWS + 1)})
+    rows = [look_at(budgets[place]).row for place in shown]
     header = ("Budget", "Best plan", "Peak", "Stages run again", "Time")
     twin = "<p>The best plan at some budgets:</p>\n" + table(header, rows)
     return Explorer(draw, controls=(control,), twin=twin)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from ckptlab.course.kinds.question import Answer, Comparison, Question
-from ckptlab.course.markup import to_html
+from ckptlab.course.markup import to_html, to_text
 from ckptlab.course.toml_table import Table
 from ckptlab.errors import AnswerError
 
@@ -98,7 +98,7 @@ class ChoiceQuestion(Question):
         ids = answer if isinstance(answer, (list, tuple)) else [answer]
         found = [self.choice(one) for one in ids]
         return "; ".join(
-            choice.text if choice else repr(one)
+            to_text(choice.text) if choice else repr(one)
             for choice, one in zip(found, ids, strict=True)
         )
 
@@ -143,7 +143,7 @@ class ChoiceQuestion(Question):
         return f'<ol type="A">{items}</ol>'
 
     def remarks(self) -> list[tuple[str, str]]:
-        return [(choice.text, choice.feedback) for choice in self.choices]
+        return [(to_text(choice.text), choice.feedback) for choice in self.choices]
 
     def misconceptions(self, answer: Any) -> list[str]:
         """The beliefs behind the wrong choices in an answer."""

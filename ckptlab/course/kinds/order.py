@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any, Self
 
 from ckptlab.course.kinds.question import Answer, Comparison, Question
-from ckptlab.course.markup import to_html
+from ckptlab.course.markup import to_html, to_text
 from ckptlab.course.toml_table import Table
 from ckptlab.errors import AnswerError
 
@@ -70,7 +70,7 @@ class OrderQuestion(Question):
         )
 
     def text(self, answer: Any) -> str:
-        texts = {item.id: item.text for item in self.items}
+        texts = {item.id: to_text(item.text) for item in self.items}
         return "; ".join(
             f"{place}. {texts.get(one, one)}" for place, one in enumerate(answer, 1)
         )
@@ -106,7 +106,11 @@ class OrderQuestion(Question):
     def form(self) -> dict[str, Any]:
         return {
             "items": [
-                {"id": item.id, "html": to_html(item.text), "text": item.text}
+                {
+                    "id": item.id,
+                    "html": to_html(item.text),
+                    "text": to_text(item.text),
+                }
                 for item in self.items
             ]
         }
@@ -116,4 +120,4 @@ class OrderQuestion(Question):
         return f"<ul>{items}</ul>"
 
     def remarks(self) -> list[tuple[str, str]]:
-        return [(item.text, item.feedback) for item in self.items]
+        return [(to_text(item.text), item.feedback) for item in self.items]
