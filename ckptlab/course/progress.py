@@ -225,8 +225,16 @@ def _load(path: Path) -> _Content:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         lines = raw.decode("utf-8", errors="replace").split("\n")
         events = [event for line in lines if (event := _salvage(line))]
-        reason = str(error).split("\n")[0][:100] or type(error).__name__
-        return _Content(events, fault=reason)
+        return _Content(events, fault=_reason(error))
+
+
+def _reason(error: Exception) -> str:
+    """Why a file cannot be read, in one line that people understand."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is no JSON: {error}"
+    if type(error) is ValueError:  # our own words
+        return str(error).split("\n")[0][:100]
+    return "it holds something else than progress"
 
 
 def _salvage(line: str) -> Event | None:

@@ -2,7 +2,11 @@
 
 import re
 
-from ckptlab import plot_growth_with_tokens, plot_live_activations
+from ckptlab import (
+    plot_growth_with_tokens,
+    plot_live_activations,
+    plot_time_against_memory,
+)
 from ckptlab.course import palette
 
 TOKENS = [256, 512, 1024]
@@ -31,3 +35,17 @@ def test_live_activations_name_each_peak_and_where_the_backward_pass_begins() ->
     assert picture.svg.count(">peak 5<") == picture.svg.count(">peak 4<") == 2
     assert picture.svg.count(">backward<") == 4
     assert plot_live_activations(runs).svg == picture.svg
+
+
+def test_time_against_memory_says_what_half_and_least_memory_cost() -> None:
+    curve = [(5 * MIB, 3.5), (9 * MIB, 1.25), (12 * MIB, 1.2), (19 * MIB, 1.0)]
+    measured = {
+        "best plans": {"5 MiB": (5 * MIB, 3.9)},
+        "every k": {"k = 2": (12 * MIB, 1.3), "k = 8": (12 * MIB, 1.4)},
+    }
+    picture = plot_time_against_memory(curve, measured)
+    finding = "Half the memory takes 1.25 times the time; the least, 3.5 times"
+    assert picture.finding == finding
+    for word in ("5 MiB", "k = 2, k = 8", "best plans", "every k", "predicted"):
+        assert word in picture.svg
+    assert plot_time_against_memory(curve, measured).svg == picture.svg

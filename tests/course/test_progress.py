@@ -414,7 +414,7 @@ def test_hostile_line_hides_no_other(path: Path, hostile: bytes) -> None:
     assert answer_to(path, "one") == "a"
     assert set_aside(path) == [before]
     assert "could not be read" in progress.trouble
-    assert "2 events of it were saved" in progress.trouble
+    assert "events of it that were saved: 2" in progress.trouble
     assert len(progress.trouble) < 500
     json.loads(path.read_bytes())
 
@@ -455,7 +455,7 @@ def test_file_that_is_none_of_ours_is_set_aside_and_said_so(
     write(path, content)
     progress = ProgressFile(path)
     assert progress.records() == {}
-    assert "0 events of it were saved" in progress.trouble
+    assert "events of it that were saved: 0" in progress.trouble
     assert set_aside(path) == [content]
     assert kept(path) == []
 
@@ -489,7 +489,7 @@ def test_broken_file_that_is_first_seen_by_a_write_is_set_aside_too(path: Path) 
     progress.add(predicted("two"))
     assert questions(path) == ["one", "two"]
     assert set_aside(path) == [before]
-    assert "1 events of it were saved" in progress.trouble
+    assert "events of it that were saved: 1" in progress.trouble
 
 
 def test_each_broken_file_gets_a_name_of_its_own(path: Path) -> None:

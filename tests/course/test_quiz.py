@@ -264,14 +264,71 @@ def test_commit_in_python_raises_what_the_card_would_show() -> None:
 
 
 @pytest.mark.usefixtures("bank")
-def test_second_commit_before_the_reveal_changes_nothing(path: Path) -> None:
-    card = quiz.predict("pick")
+def test_second_commit_of_another_answer_changes_nothing_and_says_so(
+    path: Path,
+) -> None:
+    card, reveal = quiz.predict("pick"), reveal_pick()
     card.commit("b", 20)
-    sealed, on_disk = dict(card.state), path.read_bytes()
+    before = (dict(card.state), dict(reveal.state), path.read_bytes())
     send(card, {"do": "commit", "answer": "a", "confidence": 95})
-    card.commit("a", 95)
-    assert card.state == sealed
-    assert path.read_bytes() == on_disk
+    assert card.error == "this question was answered before, in another window"
+    assert (card.state, reveal.state, path.read_bytes()) == before
+
+
+@pytest.mark.usefixtures("bank")
+def test_double_click_is_one_commit(path: Path) -> None:
+    card, reveal = predict_amount(), reveal_amount()
+    for _ in range(2):
+        send(card, {"do": "commit", "answer": "1 MiB"})
+    assert card.error == ""
+    assert (card.state["stage"], card.state["second"]) == ("revealed", None)
+    assert "Second try" not in body(reveal)
+    for _ in range(2):
+        send(card, {"do": "try again", "answer": "118 MiB"})
+    assert card.state["second"]["text"] == "118 MiB"
+    assert path.read_bytes().count(b"tried again") == 1
+
+
+@pytest.mark.usefixtures("bank")
+def test_every_message_is_replied_to_even_when_nothing_changes() -> None:
+    card = predict_amount()
+    for number, typed in enumerate(("apples", "apples", "1 MiB", "1 MiB"), start=1):
+        send(card, {"do": "commit", "answer": typed})
+        assert card.n_replies == number
+
+
+@pytest.mark.usefixtures("bank")
+def test_second_try_after_erasing_elsewhere_opens_the_question_again(
+    path: Path,
+) -> None:
+    card, reveal = predict_amount(), reveal_amount()
+    card.commit("1 MiB")
+    assert reveal.state["isOpen"]
+    path.unlink()
+    send(card, {"do": "try again", "answer": "118 MiB"})
+    assert card.error == "your answers were erased meanwhile; predict anew"
+    assert card.state["stage"] == "open"
+    assert ProgressFile(path).records() == {}
+
+
+def test_first_cell_again_keeps_what_the_disk_refused(bank: Path, path: Path) -> None:
+    path.mkdir()
+    predict_amount().commit("1 MiB")
+    SESSION.open(load_bank(bank))
+    assert kept(predict_amount())["text"] == "1 MiB"
+    path.rmdir()
+    quiz.predict("pick").commit("b", 20)
+    assert len(ProgressFile(path).records()) == 2
+
+
+def test_markdown_of_a_choice_is_plain_where_no_markup_shows(tmp_path: Path) -> None:
+    file = tmp_path / "lesson.toml"
+    file.write_text(BANK.replace('"That one"', '"`That` **one** & <so>"'))
+    open_lesson(file)
+    card, reveal = quiz.predict("pick"), reveal_pick()
+    card.commit("b", 20)
+    assert kept(card)["text"] == "That one & <so> (20 % sure)"
+    assert "<dd><bdi>That one &amp; &lt;so&gt; (20 % sure)</bdi></dd>" in body(reveal)
 
 
 @pytest.mark.usefixtures("bank")
@@ -279,7 +336,7 @@ def test_second_try_after_the_reveal_is_kept_beside_the_first(path: Path) -> Non
     card, reveal = quiz.predict("pick"), reveal_pick()
     card.commit("b", 20)
     assert card.state["stage"] == "revealed"
-    card.commit("a")
+    card.try_again("a")
     assert card.state["stage"] == "done"
     assert (kept(card)["answer"], card.state["second"]["answer"]) == ("b", "a")
     assert "<dt>You predicted</dt><dd><bdi>That one (20 % sure)</bdi>" in body(reveal)
@@ -292,10 +349,10 @@ def test_second_try_after_the_reveal_is_kept_beside_the_first(path: Path) -> Non
 @pytest.mark.usefixtures("bank")
 def test_third_try_changes_nothing(path: Path) -> None:
     card, reveal = predict_amount(), reveal_amount()
-    for typed in ("1 MiB", "2 MiB"):
-        card.commit(typed)
+    card.commit("1 MiB")
+    card.try_again("2 MiB")
     before = (dict(card.state), body(reveal), path.read_bytes())
-    card.commit("118 MiB")
+    card.try_again("118 MiB")
     assert (card.state, body(reveal), path.read_bytes()) == before
 
 
@@ -305,7 +362,7 @@ def test_feedback_to_the_second_try_follows_that_to_the_first() -> None:
     card.commit("1 MiB")
     assert "yak" in body(reveal)
     assert "gnu" not in body(reveal)
-    card.commit("1 GiB")
+    card.try_again("1 GiB")
     assert body(reveal).index("yak") < body(reveal).index("gnu")
 
 
@@ -326,7 +383,7 @@ def test_reveal_opens_without_a_prediction_when_asked_and_keeps_that(
 def test_answer_after_that_is_a_second_try_and_no_prediction(path: Path) -> None:
     card, reveal = quiz.predict("pick"), reveal_pick()
     reveal.show_anyway()
-    card.commit("a")
+    card.try_again("a")
     record = ProgressFile(path).record("lesson", "pick")
     assert record.prediction is None
     assert record.second_outcome == "right"
@@ -346,7 +403,8 @@ def test_showing_anyway_after_a_prediction_changes_nothing(path: Path) -> None:
 def test_second_card_of_a_question_cannot_change_the_answer() -> None:
     first, second = quiz.predict("pick"), quiz.predict("pick")
     first.commit("b", 20)
-    second.commit("a", 95)
+    with pytest.raises(AnswerError, match="answered before"):
+        second.commit("a", 95)
     assert second.state == first.state
 
 
@@ -571,7 +629,7 @@ def test_wrong_key_of_an_exercise_raises_before_any_attempt() -> None:
 
 @pytest.mark.usefixtures("bank")
 def test_progress_counts_what_was_committed_and_how_right_it_was() -> None:
-    row = '<th scope="row">le: A lesson</th><td>{} of 2</td><td>{}</td>'
+    row = '<th scope="row">lesson: A lesson</th><td>{} of 2</td><td>{}</td>'
     assert row.format(0, 0) in quiz.progress().live_html
     reveal_pick()
     quiz.predict("pick").commit("a", 20)
@@ -583,10 +641,10 @@ def test_progress_lists_every_prediction_with_its_second_try() -> None:
     reveal_pick()
     card = quiz.predict("pick")
     card.commit("b", 95)
-    card.commit("a")
+    card.try_again("a")
     predict_amount().commit("1 MiB")
     html = quiz.progress().live_html
-    assert "<summary>Your predictions in lesson le</summary>" in html
+    assert "<summary>Your predictions in lesson lesson</summary>" in html
     first = "<td>That one (95 % sure)</td><td>✗ Not so</td><td>This one (✓ Right)</td>"
     assert f'<th scope="row">About pick</th>{first}' in html
     assert '<th scope="row">About amount</th><td>1 MiB</td><td>–</td><td>–</td>' in html
@@ -597,7 +655,7 @@ def test_progress_says_what_to_look_at_again_and_the_belief_behind_it() -> None:
     reveal_pick()
     quiz.predict("pick").commit("b", 95)
     html = quiz.progress().live_html
-    assert "<strong>About pick</strong> (lesson le, missed, 95 % sure)" in html
+    assert "<strong>About pick</strong> (lesson lesson, missed, 95 % sure)" in html
     assert "the dingo is a wolf" in html
     assert 'aria-label="95 % sure: 0 of 1 right"' in html
 
@@ -651,7 +709,7 @@ def test_answers_of_an_edited_file_are_shown_as_text(bank: Path, path: Path) -> 
     html = "".join(html_of(card) for card in cards)
     assert "<img" not in html
     # progress shows lesson, question and answer; no card has such a choice to show
-    assert html.count("&lt;img") == 4
+    assert html.count("&lt;img") == 6
 
 
 def test_answer_that_no_longer_fits_its_question_counts_as_none(
