@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -81,3 +82,81 @@ def test_every_control_is_worked_by_the_keyboard_and_reset(explorer: Locator) ->
     expect(summary(explorer)).to_contain_text("Size 0, step 1, colour red, light False")
     expect(switch).to_have_text("Lightoff")
     expect(explorer.get_by_role("slider", name="Size")).to_have_value("0")
+
+
+# -- those of the lessons ------------------------------------------------------------
+
+NAMES = sorted(
+    path.stem
+    for path in (Path(__file__).parents[2] / "lessons").glob("*.ipynb")
+    if "explore_" in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def lesson(
+    request: pytest.FixtureRequest, open_lesson: Callable[[str], "LessonPage"]
+) -> "LessonPage":
+    lesson = open_lesson(request.param)
+    lesson.run_all()
+    return lesson
+
+
+def of(lesson: "LessonPage") -> Locator:
+    reset = lesson.page.get_by_role("button", name="Reset", exact=True)
+    return lesson.cards.filter(has=reset)
+
+
+def settle(explorer: Locator, before: str) -> str:
+    """What the sentence says once it has changed."""
+    expect(summary(explorer)).not_to_have_text(before)
+    return summary(explorer).text_content() or ""
+
+
+def test_keyboard_works_every_control_of_a_lessons_explorer(
+    lesson: "LessonPage",
+) -> None:
+    explorer = of(lesson)
+    start = summary(explorer).text_content() or ""
+    for slider in explorer.get_by_role("slider").all():
+        slider.focus()
+        at_end = slider.input_value() == slider.get_attribute("max")
+        lesson.page.keyboard.press("Home" if at_end else "End")
+        settle(explorer, start)
+        explorer.get_by_role("button", name="Reset").press("Enter")
+        expect(summary(explorer)).to_have_text(start)
+    for control in explorer.get_by_role("combobox").all():
+        control.focus()
+        is_last = control.evaluate("e => e.selectedIndex === e.options.length - 1")
+        lesson.page.keyboard.press("ArrowUp" if is_last else "ArrowDown")
+        settle(explorer, start)
+        explorer.get_by_role("button", name="Reset").press("Enter")
+        expect(summary(explorer)).to_have_text(start)
+    for switch in explorer.locator("button[aria-pressed]").all():
+        pressed = switch.get_attribute("aria-pressed")
+        switch.press("Space")
+        settle(explorer, start)
+        assert switch.get_attribute("aria-pressed") != pressed
+        explorer.get_by_role("button", name="Reset").press("Enter")
+        expect(summary(explorer)).to_have_text(start)
+    n_controls = explorer.locator("input, select, button[aria-pressed]").count()
+    assert n_controls >= 1
+
+
+def test_picture_of_a_lessons_explorer_says_in_words_what_it_shows(
+    lesson: "LessonPage",
+) -> None:
+    explorer = of(lesson)
+    picture = explorer.get_by_role("img")
+    expect(picture).to_have_attribute(
+        "aria-label", summary(explorer).text_content() or ""
+    )
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_axe_finds_nothing_in_a_whole_lesson(lesson: "LessonPage", theme: str) -> None:
+    lesson.assert_axe_is_content(theme)
+
+
+def test_whole_lesson_fits_into_a_window_of_600_pixels(lesson: "LessonPage") -> None:
+    lesson.assert_nothing_overflows(width=600)
