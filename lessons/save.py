@@ -30,7 +30,7 @@ def save_lesson(path: Path) -> None:
         kernel_name="python3",
         resources={"metadata": {"path": str(LESSONS)}},
         store_widget_state=False,
-        coalesce_streams=True,  # or the split would depend on the machine's speed
+        coalesce_streams=True,  # or they split by how fast the machine is
     )
     client.execute()
     for cell in notebook.cells:

@@ -79,9 +79,13 @@ RUN_AXE = """async () => {
     it.parseString(text);
     return it;
   };
-  const contrast = (shape) => axe.commons.color.getContrast(
-    color(getComputedStyle(shape.closest(".ckptlab-card")).backgroundColor),
-    color(getComputedStyle(shape).fill));
+  const contrast = (shape) => {
+    const { backgroundColor } = getComputedStyle(shape.closest(".ckptlab-card"));
+    const { fill, stroke } = getComputedStyle(shape);
+    const seen = [fill, stroke].filter((paint) => paint !== "none");
+    return Math.max(...seen.map((paint) =>
+      axe.commons.color.getContrast(color(backgroundColor), color(paint))));
+  };
   const lowest = (shapes) => Math.min(21,
     ...[...document.querySelectorAll(shapes)].filter((one) => one.checkVisibility())
       .map(contrast));
