@@ -314,14 +314,14 @@ def plot_time_against_memory(
     """Best plans as predicted, and plans as measured: time against peak memory.
 
     Args:
-        curve: (peak in bytes, time as a ratio to storing all), least memory first.
+        curve: (peak in bytes, work as a ratio to storing all), least memory first.
         measured: series -> name of a point -> the same two numbers.
     """
     mebibyte = 2**20
     peaks, ratios = zip(*curve, strict=True)
     half = next(r for peak, r in reversed(curve) if peak <= peaks[-1] / 2)
     finding = (
-        f"Half the memory takes {half:.2f} times the time; "
+        f"Half the memory takes {half:.2f} times the work; "
         f"the least, {ratios[0]:.1f} times"
     )
     figure, axes = _start(height=3.8)
@@ -334,8 +334,9 @@ def plot_time_against_memory(
         y = [ratio for _, ratio in points.values()]
         style: Any = {"color": color, "marker": marker, "markeredgecolor": "black"}
         axes.plot(x, y, linestyle="none", label=series, markersize=7, **style)
+        upper_first = sorted(points, key=lambda name: -points[name][1])
         for at in sorted(set(x)):  # points above one another share a text
-            names = [n for n, one in zip(points, x, strict=True) if one == at]
+            names = [n for n in upper_first if points[n][0] / mebibyte == at]
             axes.annotate(
                 ", ".join(name for name in names if name),
                 (at, max(n for n, one in zip(y, x, strict=True) if one == at)),
@@ -349,7 +350,7 @@ def plot_time_against_memory(
     axes.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
     axes.set_xlim(0, max(in_mebibytes) * 1.12)
     axes.set_xlabel("peak memory (MiB)")
-    axes.set_ylabel("time (times storing all)")
+    axes.set_ylabel("work, or time (times storing all)")
     axes.legend(loc="upper right")
     return _finish(figure, axes, finding)
 

@@ -44,7 +44,7 @@ def test_time_against_memory_says_what_half_and_least_memory_cost() -> None:
         "every k": {"k = 2": (12 * MIB, 1.3), "k = 8": (12 * MIB, 1.4)},
     }
     picture = plot_time_against_memory(curve, measured)
-    finding = "Half the memory takes 1.25 times the time; the least, 3.5 times"
+    finding = "Half the memory takes 1.25 times the work; the least, 3.5 times"
     assert picture.finding == finding
     for word in ("5 MiB", "k = 2, k = 8", "best plans", "every k", "predicted"):
         assert word in picture.svg
