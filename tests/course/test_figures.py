@@ -46,6 +46,6 @@ def test_time_against_memory_says_what_half_and_least_memory_cost() -> None:
     picture = plot_time_against_memory(curve, measured)
     finding = "Half the memory takes 1.25 times the work; the least, 3.5 times"
     assert picture.finding == finding
-    for word in ("5 MiB", "k = 2, k = 8", "best plans", "every k", "predicted"):
+    for word in ("5 MiB", "k = 8, k = 2", "best plans", "every k", "predicted"):
         assert word in picture.svg
     assert plot_time_against_memory(curve, measured).svg == picture.svg

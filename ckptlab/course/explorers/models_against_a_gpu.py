@@ -33,7 +33,7 @@ _TEXTS: dict[Technique, tuple[str, str]] = {
         "Tensor parallelism and selective recomputation",
     ),
     "tensor+sequence+selective": (
-        "+ both",
+        "+ sequence + selective",
         "Tensor and sequence parallelism and selective recomputation",
     ),
     "full": (
