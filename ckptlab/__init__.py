@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ckptlab.course.quiz import predict as predict
     from ckptlab.course.quiz import progress as progress
     from ckptlab.course.quiz import reveal as reveal
+    from ckptlab.course.quiz import review as review
     from ckptlab.errors import BudgetTooSmall as BudgetTooSmall
     from ckptlab.errors import CkptlabError as CkptlabError
     from ckptlab.errors import PlanError as PlanError
@@ -136,6 +137,7 @@ _HOMES = {
     "progress": "course.quiz",
     "replay": "planning.replay",
     "reveal": "course.quiz",
+    "review": "course.quiz",
     "saved_tensors": "memory.saved",
     "training_state_bytes": "planning.transformer",
     "without_memory": "memory.fake",

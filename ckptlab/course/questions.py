@@ -10,6 +10,8 @@ key, and nothing unknown is let through.
     id, topic                     a name for cells, and a few words for lists
     prompt, explanation
     confidence = true             ask how sure the learner is
+    revisits = ["01_…/overtake"]  questions of earlier lessons on the same thing, for
+                                  `review`
 
 Prompts, explanations and feedback are Markdown. They may name values that the lesson
 passes to `predict` and `reveal`, such as {weights}; `reveal` adds {measured}.
@@ -120,6 +122,7 @@ def _read_question(entry: Table) -> Question:
         "prompt": entry.template("prompt"),
         "explanation": entry.template("explanation"),
         "asks_confidence": entry.flag("confidence"),
+        "revisits": entry.texts("revisits", required=False),
     }
     question = kind.load(entry, common)
     entry.done()

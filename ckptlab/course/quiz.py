@@ -1,4 +1,4 @@
-"""predict(), reveal(), check() and progress(): what a cell of a lesson calls.
+"""predict(), reveal(), review(), check() and progress(): what a cell calls.
 
 1. A prediction is sealed once committed: the card locks, and the answer is on disk.
 2. A reveal stays closed until its prediction is committed, also under Run All, and
@@ -7,9 +7,10 @@
    proves its keys.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from ckptlab.course import summary
 from ckptlab.course.card import HtmlCard
 from ckptlab.course.grading import check_key
 from ckptlab.course.kinds.exercise import Exercise
@@ -17,8 +18,9 @@ from ckptlab.course.markup import to_html
 from ckptlab.course.prediction_card import PredictionCard
 from ckptlab.course.progress_card import ProgressCard
 from ckptlab.course.reveal_card import RevealCard
+from ckptlab.course.review_cards import ReviewCards
 from ckptlab.course.session import SESSION
-from ckptlab.errors import AnswerKeyError, UnknownQuestionError
+from ckptlab.errors import AnswerKeyError, QuestionError, UnknownQuestionError
 
 
 def predict(question_id: str, **facts: object) -> PredictionCard:
@@ -68,6 +70,37 @@ def reveal(question_id: str, *, measured: object = None, **facts: object) -> Rev
             )
         return RevealCard(bank, question, None, facts)
     return RevealCard(bank, question, check_key(question, measured), facts)
+
+
+def review(
+    measured: Mapping[str, object], facts: Mapping[str, Mapping[str, object]]
+) -> ReviewCards:
+    """Every question of the open lesson, first those whose like was missed before.
+
+    Args:
+        measured: question -> what was measured, as for `reveal`; a reflection has none.
+        facts: question -> the values that its texts ask for by name.
+
+    Raises:
+        QuestionError: a question is without its measurement, or lacks a value.
+        AnswerKeyError: a measurement contradicts its answer key.
+    """
+    bank, _ = SESSION.question(next(iter(measured), ""))
+    missing = {q.id for q in bank.predicted.values() if q.is_measured} - set(measured)
+    if missing:
+        raise QuestionError(
+            f"review() needs a measurement of {sorted(missing)}; add what was measured"
+        )
+    cards = {
+        question: (
+            predict(question, **facts.get(question, {})),
+            reveal(
+                question, measured=measured.get(question), **facts.get(question, {})
+            ),
+        )
+        for question in bank.predicted
+    }
+    return ReviewCards(cards, summary.missed_first(bank, SESSION.progress.records()))
 
 
 def check(

@@ -163,6 +163,29 @@ def look_again(records: Records, banks: Banks) -> list[LookAgain]:
     return [item for _, item in sorted(found, key=lambda pair: pair[0])]
 
 
+def missed_first(bank: Bank, records: Records) -> list[str]:
+    """Questions of a bank by how their like went: surest errors first, right ones last.
+
+    A question that revisits several counts by the worst of them; one whose like was
+    never asked stands between the missed and the right ones.
+    """
+
+    def rank(question: Question) -> float:
+        known = [
+            records[lesson, asked]
+            for lesson, _, asked in (ref.partition("/") for ref in question.revisits)
+            if (lesson, asked) in records
+        ]
+        return min((_rank_again(record) for record in known), default=3.0)
+
+    return sorted(bank.predicted, key=lambda one: rank(bank.questions[one]))
+
+
+def _rank_again(record: Record) -> float:
+    rank, why = _why_again(record)
+    return rank if why else 3.0 if record.outcome is None else 4.0
+
+
 def export_csv(records: Records, banks: Banks, name: str = "") -> str:
     """A table for a teacher, one question a line; `name` stands in it where given."""
     rows = export_rows(records, banks, name)

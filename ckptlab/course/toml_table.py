@@ -90,8 +90,10 @@ class Table:
         """True or false; false where the key is missing."""
         return self._has(key) and cast(bool, self._get(key, bool, "true or false"))
 
-    def texts(self, key: str) -> tuple[str, ...]:
+    def texts(self, key: str, *, required: bool = True) -> tuple[str, ...]:
         """A list of texts, all different."""
+        if not required and not self._has(key):
+            return ()
         values = self._get(key, list, "a list of texts")
         if not all(isinstance(value, str) for value in values) or len(
             set(values)

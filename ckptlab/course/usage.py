@@ -17,6 +17,8 @@ from ckptlab.course.questions import Bank, load_bank
 from ckptlab.errors import QuestionError
 
 CALLS = ("predict", "reveal", "check")
+REVIEW = "review"
+"""It asks every question of the lesson that is predicted."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,11 @@ class Usage:
     uses: list[Use] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether the notebook asks all its questions in one review."""
+        return any(use.call == REVIEW for use in self.uses)
+
     def of(self, question_id: str) -> list[Use]:
         """The uses of one question."""
         return [use for use in self.uses if use.question == question_id]
@@ -57,10 +64,19 @@ def check_lessons(folder: Path) -> list[Usage]:
     """
     banks = {path.stem: path for path in folder.glob("questions/*.toml")}
     notebooks = {path.stem: path for path in folder.glob("*.ipynb")}
-    return [
+    lessons = [
         _check(lesson, banks.get(lesson), notebooks.get(lesson))
         for lesson in sorted(banks | notebooks)
     ]
+    known = {f"{u.lesson}/{q}" for u in lessons if u.bank for q in u.bank.questions}
+    for usage in lessons:
+        for question in usage.bank.questions.values() if usage.bank else ():
+            usage.faults += [
+                f"{question.id!r} revisits {ref!r}, which is missing; correct the name"
+                for ref in question.revisits
+                if ref not in known
+            ]
+    return lessons
 
 
 def _check(lesson: str, bank: Path | None, notebook: Path | None) -> Usage:
@@ -93,7 +109,7 @@ def _check(lesson: str, bank: Path | None, notebook: Path | None) -> Usage:
 
 def _compare(bank: Bank, usage: Usage) -> Iterator[str]:
     for use in usage.uses:
-        if use.question not in bank.questions:
+        if use.call != REVIEW and use.question not in bank.questions:
             known = ", ".join(bank.questions)
             yield (
                 f"cell {use.cell} asks for {use.question!r}, which is missing from the "
@@ -101,6 +117,8 @@ def _compare(bank: Bank, usage: Usage) -> Iterator[str]:
             )
     for question in bank.questions.values():
         calls = [use.call for use in usage.of(question.id)]
+        if question.is_predicted and not calls and usage.is_reviewed:
+            continue
         wanted = ["predict", "reveal"] if question.is_predicted else ["check"]
         if not calls:
             yield f"{question.id!r} is unused; add {' and '.join(wanted)}, or drop it"
@@ -126,8 +144,7 @@ def _is_use(node: ast.AST) -> TypeGuard[Any]:
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id in CALLS
-        and bool(_asked(node))
+        and (node.func.id == REVIEW or (node.func.id in CALLS and bool(_asked(node))))
     )
 
 

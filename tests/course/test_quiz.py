@@ -15,6 +15,7 @@ from ckptlab.course.progress import ProgressFile
 from ckptlab.course.questions import load_bank
 from ckptlab.course.record import Event
 from ckptlab.course.reveal_card import RevealCard
+from ckptlab.course.review_cards import ReviewCards
 from ckptlab.course.session import SESSION, Session
 from ckptlab.errors import (
     AnswerError,
@@ -117,7 +118,7 @@ def state(card: Card) -> dict[str, Any]:
     return {k: v for k, v in card.get_state().items() if k not in ("_esm", "_css")}
 
 
-def twin(card: Card) -> dict[str, str]:
+def twin(card: Card | ReviewCards) -> dict[str, str]:
     bundle = card._repr_mimebundle_()
     return {kind: data for kind, data in bundle.items() if kind.startswith("text/")}
 
@@ -1007,3 +1008,75 @@ def test_refused_erasing_says_why_and_forgets_nothing(
     told = quiz.progress().erase(sure=True)
     assert told.startswith("Not erased: Read-only file system.")
     assert kept(quiz.predict("pick"))["answer"] == "b"
+
+
+# -- review --------------------------------------------------------------------------
+
+REVIEW = BANK.replace(
+    'id = "amount"', 'id = "amount"\nrevisits = ["01_one/a", "01_one/b"]'
+).replace('id = "pick"', 'id = "pick"\nrevisits = ["02_two/c"]')
+
+
+def open_review(folder: Path) -> None:
+    file = folder / "review.toml"
+    file.write_text(REVIEW)
+    open_lesson(file)
+
+
+def answer_before(path: Path, ref: str, outcome: str, sure: int | None = None) -> None:
+    lesson, question = ref.split("/")
+    ProgressFile(path).add(Event(lesson, question, "predicted", "x", sure))
+    ProgressFile(path).add(Event(lesson, question, "revealed", outcome=outcome))
+
+
+def review() -> ReviewCards:
+    facts = {"amount": {"weights": "3 MiB", "secret": "octarine"}}
+    return quiz.review({"amount": 123_456_789, "pick": "a"}, facts)
+
+
+@pytest.mark.parametrize(
+    ("before", "order"),
+    [
+        ({}, ["amount", "pick"]),
+        ({"02_two/c": "wrong"}, ["pick", "amount"]),
+        ({"02_two/c": "near"}, ["pick", "amount"]),
+        ({"02_two/c": "right"}, ["amount", "pick"]),
+        ({"02_two/c": "near", "01_one/b": "wrong"}, ["amount", "pick"]),
+        ({"01_one/a": "right", "01_one/b": "right"}, ["pick", "amount"]),
+        ({"01_one/a": "right", "01_one/b": "wrong"}, ["amount", "pick"]),
+    ],
+)
+def test_review_begins_with_what_was_missed(
+    tmp_path: Path, path: Path, before: dict[str, str], order: list[str]
+) -> None:
+    for ref, outcome in before.items():
+        answer_before(path, ref, outcome)
+    open_review(tmp_path)
+    cards = review()
+    assert cards.order == order
+    assert [card.question_id for card in cards.children[::2]] == order
+    assert [card.question_id for card in cards.children[1::2]] == order
+
+
+def test_surest_error_comes_before_an_unsure_one(tmp_path: Path, path: Path) -> None:
+    answer_before(path, "01_one/a", "wrong", 20)
+    answer_before(path, "02_two/c", "wrong", 95)
+    open_review(tmp_path)
+    assert review().order == ["pick", "amount"]
+
+
+def test_twin_of_a_review_is_the_same_for_every_learner(
+    tmp_path: Path, path: Path
+) -> None:
+    open_review(tmp_path)
+    before = twin(review())
+    answer_before(path, "02_two/c", "wrong")
+    open_review(tmp_path)
+    assert twin(review()) == before
+    assert before[HTML].index("How <strong>much") < before[HTML].index("Which?")
+
+
+def test_review_without_a_measurement_says_which_is_missing(tmp_path: Path) -> None:
+    open_review(tmp_path)
+    with pytest.raises(QuestionError, match=r"a measurement of \['pick'\]"):
+        quiz.review({"amount": 123_456_789}, {})

@@ -299,3 +299,23 @@ def test_lessons_of_the_course_have_no_fault(root: Path) -> None:
     lessons = check_lessons(root / "lessons")
     assert len(lessons) >= 2
     assert [fault for usage in lessons for fault in usage.faults] == []
+
+
+# -- reviews -------------------------------------------------------------------------
+
+
+def test_review_asks_every_question_that_is_predicted(tmp_path: Path) -> None:
+    assert faults(tmp_path, ["review({}, {})", GOOD[2]]) == []
+
+
+def test_review_asks_no_exercise(tmp_path: Path) -> None:
+    (fault,) = faults(tmp_path, ["review({}, {})"])
+    assert fault.startswith("'task' is unused")
+
+
+def test_revisited_question_must_be_there(tmp_path: Path) -> None:
+    bank = BANK.replace(
+        'id = "words"', 'id = "words"\nrevisits = ["00_first/task", "01_other/gone"]'
+    )
+    (fault,) = faults(tmp_path, GOOD, bank)
+    assert fault.startswith("'words' revisits '01_other/gone', which is missing")

@@ -44,6 +44,8 @@ class Question(ABC):
         topic: what it is about, in a few words, for lists.
         prompt, explanation: Markdown.
         asks_confidence: whether the learner also says how sure they are.
+        revisits: questions of earlier lessons that ask for the same thing, each as
+            "lesson/question".
     """
 
     id: str
@@ -51,6 +53,7 @@ class Question(ABC):
     prompt: str
     explanation: str
     asks_confidence: bool
+    revisits: tuple[str, ...]
 
     kind: ClassVar[str]
     is_predicted: ClassVar[bool] = True
