@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -128,6 +129,16 @@ class LessonPage:
     def run_all(self) -> None:
         self._run(lambda: self._choose("Run", "Run All Cells"))
 
+    def run_all_by_keyboard(self) -> None:
+        def start() -> None:
+            self.page.keyboard.press("Control+Shift+C")
+            self.page.keyboard.type("Run All Cells")
+            found = self.page.locator(".lm-CommandPalette-item.lm-mod-active")
+            expect(found).to_contain_text("Run All Cells")
+            self.page.keyboard.press("Enter")
+
+        self._run(start)
+
     def restart_kernel_and_run_all(self) -> None:
         def restart() -> None:
             self._choose("Kernel", "Restart Kernel and Run All Cells…")
@@ -154,14 +165,25 @@ class LessonPage:
 
     def committed(self) -> set[str]:
         """The questions that are answered, as the file on the disk has it."""
+        return {question for _, question in self.answered()}
+
+    def answered(self) -> set[tuple[str, str]]:
+        """Lesson and question of every prediction on the disk."""
         if not self._lab.answers.exists():
             return set()
         events = json.loads(self._lab.answers.read_text(encoding="utf-8"))["events"]
-        return {one["question"] for one in events if one["event"] == "predicted"}
+        return {
+            (one["lesson"], one["question"])
+            for one in events
+            if one["event"] == "predicted"
+        }
+
+    def forget_everything(self) -> None:
+        self._lab.answers.unlink(missing_ok=True)
 
     def start_anew(self) -> None:
         """As a learner who has answered nothing finds the lesson after Run All."""
-        self._lab.answers.unlink(missing_ok=True)
+        self.forget_everything()
         self.run_all()
 
     def cell_of(self, card: Locator) -> Locator:
@@ -246,11 +268,14 @@ class LessonPage:
 
     def tab_to(self, control: Locator) -> None:
         """Press Tab until a control has the focus."""
-        for _ in range(20):
+        for _ in range(150):  # a review has many cards in one cell
             if control.evaluate("e => e === document.activeElement"):
                 return
             self.page.keyboard.press("Tab")
         pytest.fail(f"{control} was not reached with Tab")
+
+    def hands_on(self, card: Locator) -> "Hands":
+        return Hands(self, card)
 
     def _open(self, name: str) -> None:
         notebook = json.loads((self._lab.lessons / f"{name}.ipynb").read_text())
@@ -276,6 +301,33 @@ class LessonPage:
         expect(last).not_to_have_text(before, timeout=START_SECONDS * 1000)
         expect(waiting).to_have_count(0, timeout=RUN_SECONDS * 1000)
         self.page.get_by_text("| Idle").wait_for()
+
+
+class Hands:
+    """A learner without a mouse, on one card."""
+
+    def __init__(self, lesson: LessonPage, card: Locator) -> None:
+        self.lesson, self.card = lesson, card
+        self.press = lesson.page.keyboard.press
+        self.status = card.locator("p.ckptlab-status").last
+        lesson.select(card)
+
+    def go(self, role: Any, name: str) -> Locator:
+        control = self.card.get_by_role(role, name=name)
+        self.lesson.tab_to(control)
+        return control
+
+    def say_how_sure(self) -> None:
+        self.go("radio", "20 %")
+        self.press("ArrowRight")
+        self.press("ArrowRight")
+        expect(self.card.get_by_role("radio", name="80 %")).to_be_checked()
+
+    def commit(self) -> None:
+        self.go("button", "Commit")
+        self.press("Enter")
+        expect(self.status).to_contain_text("Committed: ")
+        expect(self.status).to_be_focused()
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 if TYPE_CHECKING:
-    from conftest import LessonPage
+    from conftest import Hands, LessonPage
 
 pytestmark = pytest.mark.browser
 
@@ -36,47 +36,21 @@ def status(card: Locator) -> Locator:
     return card.locator("p.ckptlab-status")
 
 
-class Hands:
-    """A learner without a mouse, on one card."""
-
-    def __init__(self, lesson: "LessonPage", card: Locator) -> None:
-        self.lesson, self.card = lesson, card
-        self.press = lesson.page.keyboard.press
-        lesson.select(card)
-
-    def go(self, role: Any, name: str) -> Locator:
-        control = self.card.get_by_role(role, name=name)
-        self.lesson.tab_to(control)
-        return control
-
-    def say_how_sure(self) -> None:
-        self.go("radio", "20 %")
-        self.press("ArrowRight")
-        self.press("ArrowRight")
-        expect(self.card.get_by_role("radio", name="80 %")).to_be_checked()
-
-    def commit(self) -> None:
-        self.go("button", "Commit")
-        self.press("Enter")
-        expect(status(self.card)).to_contain_text("Committed: ")
-        expect(status(self.card)).to_be_focused()
-
-
-def answer_one(hands: Hands) -> None:
+def answer_one(hands: "Hands") -> None:
     hands.go("radio", "Blue")
     hands.press("Space")
     hands.say_how_sure()
     hands.commit()
 
 
-def answer_several(hands: Hands) -> None:
+def answer_several(hands: "Hands") -> None:
     for name in ("A cod", "A duck"):
         hands.go("checkbox", name)
         hands.press("Space")
     hands.commit()
 
 
-def answer_amount(hands: Hands) -> None:
+def answer_amount(hands: "Hands") -> None:
     hands.go("textbox", "How large is the file?")
     hands.lesson.page.keyboard.type("1,5 GiB")
     hands.press("Enter")
@@ -84,7 +58,7 @@ def answer_amount(hands: Hands) -> None:
     expect(status(hands.card)).to_be_focused()
 
 
-def answer_estimate(hands: Hands) -> None:
+def answer_estimate(hands: "Hands") -> None:
     slider = hands.go("slider", "How many metres has the tower?")
     expect(slider).to_have_attribute("aria-valuetext", "not set yet")
     for _ in range(13):
@@ -94,7 +68,7 @@ def answer_estimate(hands: Hands) -> None:
     hands.commit()
 
 
-def answer_sequence(hands: Hands) -> None:
+def answer_sequence(hands: "Hands") -> None:
     up = hands.go("button", "Move up: Morning")
     hands.press("Enter")
     expect(up).to_be_focused()
@@ -105,7 +79,7 @@ def answer_sequence(hands: Hands) -> None:
     hands.commit()
 
 
-def answer_curve(hands: Hands) -> None:
+def answer_curve(hands: "Hands") -> None:
     sliders = hands.card.get_by_role("slider")
     expect(sliders).to_have_count(3)
     hands.go("slider", "Side 1")
@@ -119,7 +93,7 @@ def answer_curve(hands: Hands) -> None:
     hands.commit()
 
 
-def answer_own_words(hands: Hands) -> None:
+def answer_own_words(hands: "Hands") -> None:
     hands.go("button", "Open hint 1 of 2")
     hands.press("Enter")
     expect(hands.card.get_by_text("Something in it is alive.")).to_be_visible()
@@ -153,7 +127,7 @@ COMPARED = {
 def answer_all(lesson: "LessonPage") -> None:
     for question in KINDS:
         if question not in lesson.committed():
-            ANSWER[question](Hands(lesson, asks(lesson, question)))
+            ANSWER[question](lesson.hands_on(asks(lesson, question)))
 
 
 def seen(lesson: "LessonPage") -> list[Any]:
@@ -206,7 +180,7 @@ def test_keyboard_alone_answers_every_kind(lesson: "LessonPage", theme: str) -> 
     for question in KINDS:
         card, reveal = asks(lesson, question), reveals(lesson, question)
         expect(reveal).to_have_attribute("data-open", "false")
-        ANSWER[question](Hands(lesson, card))
+        ANSWER[question](lesson.hands_on(card))
         assert question in lesson.committed()
         expect(card.locator("input:enabled, textarea:enabled")).to_have_count(0)
         outcome, words = COMPARED[question]
@@ -219,7 +193,7 @@ def test_keyboard_alone_answers_every_kind(lesson: "LessonPage", theme: str) -> 
 def test_keyboard_goes_to_the_comparison_and_judges_it(lesson: "LessonPage") -> None:
     answer_all(lesson)
     reveal = reveals(lesson, "own-words")
-    hands = Hands(lesson, asks(lesson, "own-words"))
+    hands = lesson.hands_on(asks(lesson, "own-words"))
     hands.go("button", "Go to the comparison")
     hands.press("Enter")
     expect(reveal.locator(".ckptlab-label")).to_be_focused()
@@ -235,7 +209,7 @@ def test_keyboard_goes_to_the_comparison_and_judges_it(lesson: "LessonPage") -> 
 def test_keyboard_makes_a_second_try_beside_the_first(lesson: "LessonPage") -> None:
     answer_all(lesson)
     card, reveal = asks(lesson, "one"), reveals(lesson, "one")
-    hands = Hands(lesson, card)
+    hands = lesson.hands_on(card)
     hands.go("button", "Second try")
     hands.press("Enter")
     expect(card.get_by_role("radio", name="Blue")).to_be_focused()
@@ -254,7 +228,7 @@ def test_second_try_of_a_reflection_begins_in_its_field_and_keeps_what_is_writte
 ) -> None:
     answer_all(lesson)
     card, reveal = asks(lesson, "own-words"), reveals(lesson, "own-words")
-    hands = Hands(lesson, card)
+    hands = lesson.hands_on(card)
     hands.go("button", "Second try")
     hands.press("Enter")
     field = card.get_by_role("textbox")
@@ -322,7 +296,7 @@ def test_long_words_stay_inside_a_card(lesson: "LessonPage") -> None:
 def test_keyboard_opens_an_answer_without_a_prediction(lesson: "LessonPage") -> None:
     lesson.start_anew()
     card, reveal = asks(lesson, "several"), reveals(lesson, "several")
-    hands = Hands(lesson, reveal)
+    hands = lesson.hands_on(reveal)
     hands.go("button", "Show me anyway")
     hands.press("Enter")
     expect(reveal.locator("[role=status]")).to_have_text("Opened without a prediction.")
@@ -334,9 +308,9 @@ def test_keyboard_opens_an_answer_without_a_prediction(lesson: "LessonPage") -> 
 
 def test_keyboard_erases_everything_after_being_asked(lesson: "LessonPage") -> None:
     lesson.start_anew()
-    answer_amount(Hands(lesson, asks(lesson, "amount")))
+    answer_amount(lesson.hands_on(asks(lesson, "amount")))
     progress = lesson.cards.last
-    hands = Hands(lesson, progress)
+    hands = lesson.hands_on(progress)
     hands.go("button", "Refresh")
     hands.press("Enter")
     expect(status(progress)).to_have_text("Read anew.")
