@@ -58,7 +58,11 @@ function numberForm(body, { prompt, sample, unit }, form) {
   return {
     read: () => field.value,
     show: (answer, text) => {
-      field.value = text; // as it was read
+      field.value = text; // as it was read, with its unit
+      hint.hidden = true;
+    },
+    clear: () => {
+      hint.hidden = false;
     },
   };
 }
