@@ -65,36 +65,31 @@ def explore_weights_and_activations(measure: MeasureWeightsAndActivations) -> Ex
 
 
 class _Lines:
-    """Weights and activations at one width and sequence, from four measurements.
+    """Weights and activations at one width and sequence, from three measurements.
 
     All layers are alike, and so are all texts of a batch: weights grow along a straight
-    line with the depth, activations with the depth and with the batch. One and two of
-    each fix the lines, and a step of a slider need not wait for twelve layers.
+    line with the depth, activations with the depth and with the batch. A model without
+    a layer, one with one, and one text more fix the lines, and a step of a slider need
+    not wait for twelve layers. What a model keeps whatever the batch, it keeps whatever
+    the depth, too.
     """
 
     def __init__(
         self, measure: MeasureWeightsAndActivations, sequence: int, width: int
     ) -> None:
-        self._measured = {
-            (batch, depth): measure(
-                batch=batch, sequence=sequence, width=width, depth=depth
-            )
-            for batch in (1, 2)
-            for depth in (1, 2)
-        }
+        shape = {"sequence": sequence, "width": width}
+        self._weights, self._activations = measure(batch=1, depth=0, **shape)
+        weights, activations = measure(batch=1, depth=1, **shape)
+        self._layer_weights = weights - self._weights
+        self._layer_activations = activations - self._activations
+        self._text = measure(batch=2, depth=0, **shape)[1] - self._activations
 
     def weights(self, depth: int) -> int:
-        one, two = (self._measured[1, n][0] for n in (1, 2))
-        return one + (two - one) * (depth - 1)
+        return self._weights + self._layer_weights * depth
 
     def activations(self, batch: int, depth: int) -> int:
-        at_one, at_two = (
-            one + (two - one) * (depth - 1)
-            for one, two in (
-                (self._measured[n, 1][1], self._measured[n, 2][1]) for n in (1, 2)
-            )
-        )
-        return at_one + (at_two - at_one) * (batch - 1)
+        layers = self._layer_activations * depth
+        return self._activations + layers + (self._text + layers) * (batch - 1)
 
     def crossover_batch(self, depth: int) -> int:
         """The smallest batch whose activations take more than the weights."""
