@@ -87,6 +87,22 @@ ITEMS = (
         "05/extra-work",
     ),
     Item(
+        "mistake: weights are always the largest",
+        ("06", "estimate both before you decide"),
+        "06/two-networks",
+    ),
+    Item(
+        "mistake: checkpointing changes the model",
+        ("06", "think of storage and recomputation, not of the model"),
+        "06/what-changes",
+    ),
+    Item("mistake: free savings", ("06", "always say both sides"), "06/half"),
+    Item(
+        "mistake: two techniques",
+        ("06", "read either name as the other"),
+        "06/both-switches",
+    ),
+    Item(
         "takeaway: not always the main cost",
         ("08", "they win only where batch and text are small"),
         "08/short-text",
@@ -145,4 +161,5 @@ def test_every_section_of_the_article_has_an_item() -> None:
     }
     assert sections >= {1, 2, 3, 4, 5, 6}
     assert sum("takeaway" in item.what for item in ITEMS) == 4
+    assert sum("mistake" in item.what for item in ITEMS) == 4
     assert sum("quiz" in item.what for item in ITEMS) == 2
