@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ckptlab import models as models
     from ckptlab.course.diagrams import draw_plan as draw_plan
+    from ckptlab.course.diagrams import draw_plans as draw_plans
     from ckptlab.course.explorers.budget import explore_budget as explore_budget
     from ckptlab.course.explorers.four_layers import (
         explore_four_layers as explore_four_layers,
@@ -105,6 +106,7 @@ _HOMES = {
     "checkpoint": "runtime.recompute",
     "count_bytes": "memory.storage",
     "draw_plan": "course.diagrams",
+    "draw_plans": "course.diagrams",
     "explore_four_layers": "course.explorers.four_layers",
     "explore_life_of_an_activation": "course.explorers.life_of_an_activation",
     "explore_models_against_a_gpu": "course.explorers.models_against_a_gpu",

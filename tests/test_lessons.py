@@ -114,7 +114,7 @@ def test_lesson_has_its_size_and_at_least_three_predictions(name: str) -> None:
     assert len(questions) >= 3
     assert len({type(question) for question in questions}) >= 2
     assert any(question.asks_confidence for question in questions)
-    assert len(bank.questions) - len(questions) == 1
+    assert len(bank.questions) > len(questions), "no exercise"
     assert "## Sources" in "\n".join(cell.source for cell in text)
 
 

@@ -1,10 +1,16 @@
 """Diagrams as SVG, one function a diagram."""
 
+from collections.abc import Mapping
+
 from ckptlab.course import palette
 from ckptlab.course.figures import Picture
 from ckptlab.course.markup import escape
+from ckptlab.errors import PlanError
+from ckptlab.planning.chain import Chain
 from ckptlab.planning.plan import Plan
-from ckptlab.planning.replay import Ledger, Step
+from ckptlab.planning.planners import plan_store_all
+from ckptlab.planning.replay import Ledger, Step, replay
+from ckptlab.units import format_bytes, parse_bytes
 
 _RUNS = {"forward": "run", "gradient": "loss", "recompute": "redo", "backward": "back"}
 """Actions of `replay` that take memory, and the word under their bar."""
@@ -22,14 +28,101 @@ def draw_plan(notation: str) -> Picture:
     finding = (
         f"Plan {plan}: kept {', '.join(map(str, plan.kept))}; made again {made_again}"
     )
-    svg = (
-        '<svg xmlns="http://www.w3.org/2000/svg" width="560" height="136" '
-        f'viewBox="0 0 560 136" role="img" aria-label="{escape(finding)}"\n'
-        ' font-family="sans-serif" font-size="14" color="#212121" '
-        'fill="currentColor">\n<rect width="560" height="136" fill="#ffffff"/>\n'
-        f"{draw_layers(plan)}\n</svg>"
-    )
-    return Picture(svg, finding)
+    return _picture(finding, draw_layers(plan), height=136)
+
+
+def draw_plans(
+    chain: Chain, plans: Mapping[str, Plan | str], budget: str | int
+) -> Picture:
+    """Live memory through one step under each plan, one above the other, to one scale.
+
+    Args:
+        chain: what the plans are for.
+        plans: a name for each, and its notation.
+        budget: bytes, or a text such as "64 MiB"; a dashed line in each.
+
+    Raises:
+        PlanError: no plan at all, or one that does not suit the chain.
+
+    Example:
+        >>> draw_plans(Chain.uniform(4), {"mine": "(1 2) (3 4)"}, 7).finding
+        'mine: peak 6 B, 1.33 times the time of storing everything'
+    """
+    if not plans:
+        raise PlanError("no plan to draw; give at least one, with a name for it")
+    budget_bytes = parse_bytes(budget)
+    full_seconds = replay(chain, plan_store_all(chain)).total_seconds
+    notations = {
+        name: Plan.parse(plan) if isinstance(plan, str) else plan
+        for name, plan in plans.items()
+    }
+    ledgers = {name: replay(chain, plan) for name, plan in notations.items()}
+    most_bytes = max(ledger.peak_bytes for ledger in ledgers.values())
+    most_seconds = max(ledger.total_seconds for ledger in ledgers.values())
+    findings, parts = [], []
+    for place, (name, ledger) in enumerate(ledgers.items()):
+        times = f"{ledger.total_seconds / full_seconds:.2f} times the time"
+        cost = f"peak {format_bytes(ledger.peak_bytes)}, {times} of storing everything"
+        findings.append(f"{name}: {cost}")
+        top = 8 + 216 * place
+        parts.append(
+            f'<text x="8" y="{top + 14}"><tspan font-weight="bold">{escape(name)}'
+            f"</tspan> {_shorten(notations[name])}</text>\n"
+            f'<text x="8" y="{top + 34}">{cost}</text>\n'
+            + draw_live_bytes(
+                ledger,
+                budget_bytes,
+                top=top + 62,
+                most_bytes=most_bytes,
+                most_seconds=most_seconds,
+            )
+        )
+    return _picture("; ".join(findings), "\n".join(parts), height=216 * len(ledgers))
+
+
+def draw_live_bytes(
+    ledger: Ledger, budget_bytes: int, *, top: int, most_bytes: int, most_seconds: float
+) -> str:
+    """SVG, 560 by 140: live bytes through a step, with the budget and the peak marked.
+
+    Args:
+        ledger: the step.
+        budget_bytes: a dashed line.
+        top: where the drawing begins; its words reach 20 above.
+        most_bytes: what the height stands for.
+        most_seconds: what the width stands for.
+    """
+    left, right, bottom = 64, 548, top + 114
+    scale_x, scale_y = (right - left) / most_seconds, (bottom - top) / most_bytes
+    path, again, before = [f"M{left} {bottom}"], [], 0.0
+    for step in ledger.steps:
+        x = left + step.seconds * scale_x
+        if step.seconds > before:
+            path.append(f"V{bottom - step.running_bytes * scale_y:.1f}H{x:.1f}")
+        if step.action == "recompute":
+            again.append(f"M{left + before * scale_x:.1f} {bottom + 6}H{x:.1f}")
+        path.append(f"V{bottom - step.live_bytes * scale_y:.1f}")
+        before = step.seconds
+    peak = ledger.peak_step
+    peak_x, peak_y = left + peak.seconds * scale_x, bottom - ledger.peak_bytes * scale_y
+    budget_y = bottom - budget_bytes * scale_y
+    peak_bytes = format_bytes(ledger.peak_bytes)
+    words = "computed again" if again else "nothing is computed again"
+    return f"""<path d="M{left} {top}v{bottom - top}H{right}" fill="none"
+ stroke="currentColor"/>
+<text x="{left - 8}" y="{top + 8}" text-anchor="end">{format_bytes(most_bytes)}</text>
+<text x="{left - 8}" y="{bottom + 4}" text-anchor="end">0</text>
+<path d="{"".join(path)}" fill="none" stroke="{palette.KEPT}" stroke-width="2"/>
+<path d="{"".join(again)}" fill="none" stroke="{palette.RECOMPUTED}" stroke-width="6"/>
+<path d="M{left} {budget_y:.1f}H{right}" stroke="currentColor" stroke-dasharray="5 4"/>
+<text x="{right}" y="{budget_y - 6:.1f}"
+ text-anchor="end">budget {format_bytes(budget_bytes)}</text>
+<circle cx="{peak_x:.1f}" cy="{peak_y:.1f}" r="5" fill="{palette.KEPT}"/>
+<text x="{left + 4}" y="{budget_y - 6:.1f}">● peak {peak_bytes}</text>
+<line x1="{left}" x2="{left + 20}" y1="{bottom + 20}" y2="{bottom + 20}"
+ stroke="{palette.RECOMPUTED}" stroke-width="6"/>
+<text x="{left + 28}" y="{bottom + 25}">{words}</text>
+<text x="{right}" y="{bottom + 25}" text-anchor="end">time →</text>"""
 
 
 def draw_layers(plan: Plan) -> str:
@@ -134,3 +227,21 @@ def _arrow(start: float, end: float) -> str:
         f'<path d="M{start:.1f} 62H{end:.1f}m-5 -4l5 4l-5 4" fill="none" '
         'stroke="currentColor" stroke-width="1.5"/>'
     )
+
+
+def _shorten(plan: Plan) -> str:
+    """The notation, cut where a line of the drawing ends."""
+    text = str(plan)
+    return text if len(text) <= 60 else f"{text[:58]} …"
+
+
+def _picture(finding: str, drawing: str, *, height: int) -> Picture:
+    """A drawing of its own, on white."""
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="560" height="{height}" '
+        f'viewBox="0 0 560 {height}" role="img" aria-label="{escape(finding)}"\n'
+        ' font-family="sans-serif" font-size="14" color="#212121" '
+        f'fill="currentColor">\n<rect width="560" height="{height}" fill="#ffffff"/>\n'
+        f"{drawing}\n</svg>"
+    )
+    return Picture(svg, finding)

@@ -15,7 +15,9 @@ planning counts (`planning.chain`):
 4. backward_extra_bytes: what was live above the saved bytes and the gradients of
    output and input. Gradients of parameters are not counted: they stay, whatever the
    plan.
-5. Seconds are medians of several runs after a warm-up, on the device of the stages.
+5. Seconds are medians of several rounds over the whole chain, after a warm-up, on the
+   device of the stages. In a moment when something else slows the machine all stages
+   are slow alike; run by run, one would seem dear, and plans would go around it.
 
 Nothing is left changed: random state, gradients, buffers and training mode are those
 of before. Gradients are asked for with `torch.autograd.grad`, which sets none, so that
@@ -26,6 +28,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import accumulate
 from statistics import median
 from typing import Any, NamedTuple
@@ -93,7 +96,8 @@ def profile_chain(stages: Stages, *inputs: Any) -> Chain:
     devices = {tensor.device for tensor in tensors_in(inputs)}
     measured: list[Stage] = []
     arguments: Any = inputs
-    with _left_as_it_is((function for _, function in named), devices):
+    functions = [function for _, function in named]
+    with _left_as_it_is(functions, devices):
         for name, function in tqdm(
             named, desc="profile_chain", unit="stage", delay=1, leave=False
         ):
@@ -109,6 +113,7 @@ def profile_chain(stages: Stages, *inputs: Any) -> Chain:
                 ) from error
             measured.append(stage)
             arguments, gradient_bytes = (output,), stage.output_bytes
+        measured = _with_seconds(measured, functions, inputs)
     if not any(stage.backward_seconds for stage in measured):
         raise ModelError(
             "no stage needs a gradient, so there is no backward pass to measure; set "
@@ -123,7 +128,7 @@ def profile_chain(stages: Stages, *inputs: Any) -> Chain:
 def _measure(
     name: str, function: StageFunction, arguments: Any, gradient_bytes: int
 ) -> tuple[Stage, Any]:
-    """A stage as measured, and its output; gradient_bytes are those of its input."""
+    """A stage's bytes, and its output; gradient_bytes are those of its input."""
     output = function(*_fresh(arguments).arguments)  # which warms up as well
     if not tensors_in(output):
         raise ModelError(
@@ -131,8 +136,7 @@ def _measure(
             "hand one on"
         )
     n_bytes = _measure_bytes(function, arguments, gradient_bytes)
-    seconds = _measure_seconds(function, arguments)
-    stage = Stage(name, *n_bytes[:2], *seconds, *n_bytes[2:])
+    stage = Stage(name, *n_bytes[:2], 0.0, 0.0, *n_bytes[2:])
     return stage, tree_map_only(torch.Tensor, _detach, output)
 
 
@@ -177,27 +181,49 @@ def _measure_bytes(
     )
 
 
-def _measure_seconds(function: StageFunction, arguments: Any) -> tuple[float, float]:
-    """Medians of the forward and the backward pass."""
-    forward: list[float] = []
-    backward: list[float] = []
-    while len(forward) < LEAST_RUNS or (
-        len(forward) < MOST_RUNS and sum(forward) + sum(backward) < ENOUGH_SECONDS
+def _with_seconds(
+    stages: list[Stage], functions: list[StageFunction], inputs: Any
+) -> list[Stage]:
+    """Rule 5."""
+    rounds: list[list[tuple[float, float]]] = []
+    total_seconds, enough_seconds = 0.0, ENOUGH_SECONDS * len(stages)
+    while len(rounds) < LEAST_RUNS or (
+        len(rounds) < MOST_RUNS and total_seconds < enough_seconds
     ):
-        fresh = _fresh(arguments)
-        start = _now()
-        output = function(*fresh.arguments)
-        forward.append(_now() - start)
-        ends = _ends(output)
-        if not ends:
-            backward.append(0.0)
-            continue
+        arguments, seconds = inputs, []
+        for function in functions:
+            pair, output = _measure_seconds(function, arguments)
+            seconds.append(pair)
+            arguments = (output,)
+        rounds.append(seconds)
+        total_seconds += sum(map(sum, seconds))
+    medians = [
+        [median(passes) for passes in zip(*of_stage, strict=True)]
+        for of_stage in zip(*rounds, strict=True)
+    ]
+    return [
+        replace(stage, forward_seconds=forward, backward_seconds=backward)
+        for stage, (forward, backward) in zip(stages, medians, strict=True)
+    ]
+
+
+def _measure_seconds(
+    function: StageFunction, arguments: Any
+) -> tuple[tuple[float, float], Any]:
+    """Of a forward and a backward pass; and the output."""
+    fresh = _fresh(arguments)
+    start = _now()
+    output = function(*fresh.arguments)
+    forward_seconds, backward_seconds = _now() - start, 0.0
+    if ends := _ends(output):
         targets = [*fresh.leaves, *_parameters_behind(ends, fresh)]
         gradients = [torch.ones_like(end) for end in ends]
         start = _now()
         torch.autograd.grad(ends, targets, gradients, allow_unused=True)
-        backward.append(_now() - start)
-    return median(forward), median(backward)
+        backward_seconds = _now() - start
+    return (forward_seconds, backward_seconds), tree_map_only(
+        torch.Tensor, _detach, output
+    )
 
 
 def _now() -> float:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ckptlab.course import palette
+from ckptlab.course.diagrams import draw_live_bytes
 from ckptlab.course.explorers.explorer import Chosen, Control, Explorer
 from ckptlab.course.markup import escape, table
 from ckptlab.planning.chain import Chain
@@ -26,8 +27,8 @@ N_ROWS = 6
 MOST_CHARACTERS, MOST_LINES = 66, 2
 """Of a plan in the picture; a longer one ends in dots."""
 
-_LEFT, _RIGHT = 64, 548  # of both charts
-_TIMELINE, _CURVE = (82, 196), (266, 386)  # top and bottom of each
+_LEFT, _RIGHT = 64, 548  # of the curve, as of the live bytes above it
+_TOP, _BOTTOM = 266, 386
 
 
 def explore_budget(
@@ -127,10 +128,18 @@ def _picture(
 ) -> str:
     """SVG: the plan, the live bytes over time, and the trade-off."""
     words = escape(view.sentence)
+    live_bytes = draw_live_bytes(
+        view.ledger,
+        view.budget,
+        top=82,
+        most_bytes=full.peak_bytes,
+        most_seconds=view.ledger.total_seconds,
+    )
     return f"""<svg viewBox="0 0 560 416" role="img" aria-label="{words}"
  font-size="14" fill="currentColor">
 {_plan_lines(view.plan)}
-{_timeline(view, full)}
+<text x="8" y="64">Live memory through one step</text>
+{live_bytes}
 {_trade_off(view, curve, measured)}
 </svg>"""
 
@@ -151,57 +160,13 @@ def _plan_lines(plan: Plan) -> str:
     )
 
 
-def _timeline(view: _View, full: Ledger) -> str:
-    """Live bytes over the time of a step, with the budget and the peak marked."""
-    top, bottom = _TIMELINE
-    scale_x = (_RIGHT - _LEFT) / view.ledger.total_seconds
-    scale_y = (bottom - top) / full.peak_bytes
-
-    def x(seconds: float) -> float:
-        return _LEFT + seconds * scale_x
-
-    def y(n_bytes: int) -> float:
-        return bottom - n_bytes * scale_y
-
-    path, again, before = [f"M{_LEFT} {bottom}"], [], 0.0
-    for step in view.ledger.steps:
-        if step.seconds > before:
-            path.append(f"V{y(step.running_bytes):.1f}H{x(step.seconds):.1f}")
-        if step.action == "recompute":
-            again.append(f"M{x(before):.1f} {bottom + 6}H{x(step.seconds):.1f}")
-        path.append(f"V{y(step.live_bytes):.1f}")
-        before = step.seconds
-    peak = view.ledger.peak_step
-    budget = f"budget {format_bytes(view.budget)}"
-    peak_bytes = format_bytes(peak.running_bytes)
-    most = format_bytes(full.peak_bytes)
-    words = "computed again" if again else "nothing is computed again"
-    return f"""<text x="8" y="{top - 18}">Live memory through one step</text>
-<path d="M{_LEFT} {top}V{bottom}" stroke="currentColor"/>
-<text x="{_LEFT - 8}" y="{top + 8}" text-anchor="end">{most}</text>
-<text x="{_LEFT - 8}" y="{bottom + 4}" text-anchor="end">0</text>
-<line x1="{_LEFT}" x2="{_RIGHT}" y1="{bottom}" y2="{bottom}" stroke="currentColor"/>
-<path d="{"".join(path)}" fill="none" stroke="{palette.KEPT}" stroke-width="2"/>
-<path d="{"".join(again)}" fill="none" stroke="{palette.RECOMPUTED}" stroke-width="6"/>
-<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y(view.budget):.1f}" y2="{y(view.budget):.1f}"
- stroke="currentColor" stroke-dasharray="5 4"/>
-<text x="{_RIGHT}" y="{y(view.budget) - 6:.1f}" text-anchor="end">{budget}</text>
-<circle cx="{x(peak.seconds):.1f}" cy="{y(peak.running_bytes):.1f}" r="5"
- fill="{palette.KEPT}"/>
-<text x="{_LEFT}" y="{y(view.budget) - 6:.1f}">● peak {peak_bytes}</text>
-<line x1="{_LEFT}" x2="{_LEFT + 20}" y1="{bottom + 20}" y2="{bottom + 20}"
- stroke="{palette.RECOMPUTED}" stroke-width="6"/>
-<text x="{_LEFT + 28}" y="{bottom + 25}">{words}</text>
-<text x="{_RIGHT}" y="{bottom + 25}" text-anchor="end">time →</text>"""
-
-
 def _trade_off(
     view: _View,
     curve: list[tuple[int, float]],
     measured: dict[str, tuple[int, float]],
 ) -> str:
     """Time against memory: the predicted curve, measured points, and this plan."""
-    top, bottom = _CURVE
+    top, bottom = _TOP, _BOTTOM
     most_bytes = max(n for n, _ in [*curve, *measured.values()])
     most_times = max(times for _, times in [*curve, *measured.values()])
 

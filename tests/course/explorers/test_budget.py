@@ -76,8 +76,9 @@ def test_peak_mark_touches_the_highest_point_of_the_step_curve() -> None:
         assert curve
         heights = [float(y) for y in re.findall(r"V([\d.]+)", curve[1])]
         assert min(heights) == float(circle[1])
-        line = re.findall(r'y1="([\d.]+)"', explorer.picture)[1]
-        assert float(line) <= min(heights)  # the budget lies above the curve
+        line = re.search(r'd="M64 ([\d.]+)H548"', explorer.picture)
+        assert line
+        assert float(line[1]) <= min(heights)  # the budget lies above the curve
 
 
 def test_point_of_the_plan_lies_on_the_predicted_curve() -> None:
