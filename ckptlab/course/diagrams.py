@@ -57,7 +57,7 @@ def draw_plans(
         for name, plan in plans.items()
     }
     ledgers = {name: replay(chain, plan) for name, plan in notations.items()}
-    most_bytes = max(ledger.peak_bytes for ledger in ledgers.values())
+    most_bytes = max(budget_bytes, *(one.peak_bytes for one in ledgers.values()))
     most_seconds = max(ledger.total_seconds for ledger in ledgers.values())
     findings, parts = [], []
     for place, (name, ledger) in enumerate(ledgers.items()):
@@ -115,10 +115,10 @@ def draw_live_bytes(
 <path d="{"".join(path)}" fill="none" stroke="{palette.KEPT}" stroke-width="2"/>
 <path d="{"".join(again)}" fill="none" stroke="{palette.RECOMPUTED}" stroke-width="6"/>
 <path d="M{left} {budget_y:.1f}H{right}" stroke="currentColor" stroke-dasharray="5 4"/>
-<text x="{right}" y="{budget_y - 6:.1f}"
- text-anchor="end">budget {format_bytes(budget_bytes)}</text>
+<text x="{right}" y="{top - 7}"
+ text-anchor="end">- - budget {format_bytes(budget_bytes)}</text>
 <circle cx="{peak_x:.1f}" cy="{peak_y:.1f}" r="5" fill="{palette.KEPT}"/>
-<text x="{left + 4}" y="{budget_y - 6:.1f}">● peak {peak_bytes}</text>
+<text x="{left + 4}" y="{top - 7}">● peak {peak_bytes}</text>
 <line x1="{left}" x2="{left + 20}" y1="{bottom + 20}" y2="{bottom + 20}"
  stroke="{palette.RECOMPUTED}" stroke-width="6"/>
 <text x="{left + 28}" y="{bottom + 25}">{words}</text>

@@ -65,7 +65,7 @@ def test_plans_are_drawn_one_above_the_other_with_peak_and_time() -> None:
     assert "<kept>" not in picture.svg
     assert picture.svg.count(">computed again<") == 1
     assert picture.svg.count(">nothing is computed again<") == 1
-    assert picture.svg.count(">budget 10 MiB<") == 2
+    assert picture.svg.count(">- - budget 10 MiB<") == 2
 
 
 def test_plans_share_one_scale() -> None:

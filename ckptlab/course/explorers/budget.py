@@ -28,7 +28,7 @@ MOST_CHARACTERS, MOST_LINES = 66, 2
 """Of a plan in the picture; a longer one ends in dots."""
 
 _LEFT, _RIGHT = 64, 548  # of the curve, as of the live bytes above it
-_TOP, _BOTTOM = 266, 386
+_TOP, _BOTTOM = 272, 386
 
 
 def explore_budget(
@@ -131,14 +131,14 @@ def _picture(
     live_bytes = draw_live_bytes(
         view.ledger,
         view.budget,
-        top=82,
+        top=90,
         most_bytes=full.peak_bytes,
         most_seconds=view.ledger.total_seconds,
     )
     return f"""<svg viewBox="0 0 560 416" role="img" aria-label="{words}"
  font-size="14" fill="currentColor">
 {_plan_lines(view.plan)}
-<text x="8" y="64">Live memory through one step</text>
+<text x="8" y="62">Live memory through one step</text>
 {live_bytes}
 {_trade_off(view, curve, measured)}
 </svg>"""
