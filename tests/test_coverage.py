@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 from ckptlab.course.kinds import Question
+from ckptlab.course.kinds.reflection import Reflection
 from ckptlab.course.usage import Usage, check_lessons
 
 LESSONS = Path(__file__).parents[1] / "lessons"
@@ -87,6 +88,21 @@ ITEMS = (
         "05/extra-work",
     ),
     Item(
+        "section 8: practice, memory as the constraint of a team",
+        ("07", "write before you calculate"),
+        "07/team",
+    ),
+    Item(
+        "section 8: the memory effect, done",
+        ("07", "any plan that trains"),
+        "07/dies-where",
+    ),
+    Item(
+        "section 8: the time effect, done",
+        ("07", "within a tenth of the best time"),
+        "07/best-cost",
+    ),
+    Item(
         "mistake: weights are always the largest",
         ("06", "estimate both before you decide"),
         "06/two-networks",
@@ -104,7 +120,7 @@ ITEMS = (
     ),
     Item(
         "takeaway: not always the main cost",
-        ("08", "they win only where batch and text are small"),
+        ("08", "they win where batch and text are small"),
         "08/short-text",
     ),
     Item(
@@ -159,7 +175,29 @@ def test_every_section_of_the_article_has_an_item() -> None:
     sections = {
         int(n) for item in ITEMS for n in re.findall(r"section (\d)", item.what)
     }
-    assert sections >= {1, 2, 3, 4, 5, 6}
+    assert sections == {1, 2, 3, 4, 5, 6, 8}
     assert sum("takeaway" in item.what for item in ITEMS) == 4
     assert sum("mistake" in item.what for item in ITEMS) == 4
     assert sum("quiz" in item.what for item in ITEMS) == 2
+
+
+def test_practice_has_the_three_hints_and_names_both_effects() -> None:
+    """Section 8: less memory, more time, and which of the two is tighter."""
+    team = question("07/team")
+    assert isinstance(team, Reflection)
+    for hint, word in zip(team.hints, ("memory", "cost", "limited"), strict=True):
+        assert word in hint
+    assert [one.id for one in team.rubric] == [
+        "memory-effect",
+        "time-effect",
+        "tighter",
+    ]
+    assert team.asks_confidence
+
+
+@pytest.mark.parametrize("number", [f"0{n}" for n in range(1, 8)])
+def test_review_comes_back_to_every_lesson(number: str) -> None:
+    usage = usages()["08"]
+    assert usage.bank is not None
+    revisited = [ref for q in usage.bank.questions.values() for ref in q.revisits]
+    assert any(ref.startswith(number) for ref in revisited)

@@ -82,3 +82,18 @@ def test_every_lesson_stands_in_the_readme_and_every_link_resolves(root: Path) -
     assert all((root / link).exists() for link in links)
     lessons = {str(p.relative_to(root)) for p in (root / "lessons").glob("*.ipynb")}
     assert lessons <= set(links)
+
+
+def test_readme_maps_every_lesson_with_a_picture_and_a_sentence(root: Path) -> None:
+    text = (root / "README.md").read_text()
+    for path in (root / "lessons").glob("*.ipynb"):
+        (row,) = (
+            line
+            for line in text.splitlines()
+            if f"(lessons/{path.name})" in line and line.startswith("| <img")
+        )
+        picture = f"lessons/pictures/{path.name[:2]}.png"
+        assert f'src="{picture}"' in row
+        assert 'alt="' in row
+        assert (root / picture).stat().st_size < 100_000
+        assert row.rstrip(" |").endswith(".")
