@@ -15,9 +15,7 @@ planning counts (`planning.chain`):
 4. backward_extra_bytes: what was live above the saved bytes and the gradients of
    output and input. Gradients of parameters are not counted: they stay, whatever the
    plan.
-5. Seconds are medians of several rounds over the whole chain, after a warm-up, on the
-   device of the stages. In a moment when something else slows the machine all stages
-   are slow alike; run by run, one would seem dear, and plans would go around it.
+5. Seconds: see `memory.seconds`.
 
 Nothing is left changed: random state, gradients, buffers and training mode are those
 of before. Gradients are asked for with `torch.autograd.grad`, which sets none, so that
@@ -25,12 +23,9 @@ no hook which waits for a gradient to be there runs either.
 """
 
 import random
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import accumulate
-from statistics import median
 from typing import Any, NamedTuple
 
 import numpy
@@ -38,26 +33,28 @@ import torch
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_map_only
 from tqdm import tqdm
 
 from ckptlab.errors import ModelError
+from ckptlab.memory.fresh import (
+    StageFunction,
+    detached,
+    ends_of,
+    fresh_copy,
+    parameters_behind,
+)
 from ckptlab.memory.live import LiveStorages, StorageRecord
+from ckptlab.memory.seconds import measure_seconds
 from ckptlab.memory.storage import (
     Stages,
     count_bytes,
     format_tensor,
-    leaves_behind,
     named_stages,
     storages,
     storages_in,
     tensors_in,
 )
 from ckptlab.planning.chain import Chain, Stage
-
-LEAST_RUNS, MOST_RUNS, ENOUGH_SECONDS = 5, 50, 0.1
-
-StageFunction = Callable[..., Any]
 
 
 def profile_chain(stages: Stages, *inputs: Any) -> Chain:
@@ -92,52 +89,65 @@ def profile_chain(stages: Stages, *inputs: Any) -> Chain:
             "there is nothing to run on; pass the inputs of the first stage after the "
             "stages"
         )
-    input_bytes = gradient_bytes = count_bytes(tensors_in(inputs))
+    input_bytes = count_bytes(tensors_in(inputs))
     devices = {tensor.device for tensor in tensors_in(inputs)}
-    measured: list[Stage] = []
-    arguments: Any = inputs
     functions = [function for _, function in named]
     with _left_as_it_is(functions, devices):
-        for name, function in tqdm(
-            named, desc="profile_chain", unit="stage", delay=1, leave=False
-        ):
-            try:
-                stage, output = _measure(name, function, arguments, gradient_bytes)
-            except (torch.OutOfMemoryError, ModelError):
-                raise
-            except Exception as error:  # whatever a stage may raise
-                giver = measured[-1].name if measured else "the call"
-                raise ModelError(
-                    f"stage {name} cannot run on what {giver} gives it, "
-                    f"{_describe(arguments)}: {error}"
-                ) from error
-            measured.append(stage)
-            arguments, gradient_bytes = (output,), stage.output_bytes
-        measured = _with_seconds(measured, functions, inputs)
-    if not any(stage.backward_seconds for stage in measured):
+        measured = _measure_stages(named, inputs, input_bytes)
+        seconds = measure_seconds(functions, inputs)
+    if not any(stage_seconds.backward for stage_seconds in seconds):
         raise ModelError(
             "no stage needs a gradient, so there is no backward pass to measure; set "
             "requires_grad on an input or on the parameters"
         )
-    return Chain(measured, input_bytes=input_bytes)
+    return Chain(
+        [
+            Stage(name, *n_bytes[:2], *passes[:2], *n_bytes[2:], passes.skipped)
+            for (name, _), n_bytes, passes in zip(named, measured, seconds, strict=True)
+        ],
+        input_bytes=input_bytes,
+    )
 
 
 # -- one stage ---------------------------------------------------------------------
 
 
+def _measure_stages(
+    named: list[tuple[str, StageFunction]], inputs: Any, gradient_bytes: int
+) -> list["_Bytes"]:
+    """Bytes of stages in a row; gradient_bytes are those of the inputs."""
+    measured: list[_Bytes] = []
+    arguments: Any = inputs
+    for name, function in tqdm(
+        named, desc="profile_chain", unit="stage", delay=1, leave=False
+    ):
+        try:
+            n_bytes, output = _measure(name, function, arguments, gradient_bytes)
+        except (torch.OutOfMemoryError, ModelError):
+            raise
+        except Exception as error:  # whatever a stage may raise
+            giver = named[len(measured) - 1][0] if measured else "the call"
+            raise ModelError(
+                f"stage {name} cannot run on what {giver} gives it, "
+                f"{_describe(arguments)}: {error}"
+            ) from error
+        measured.append(n_bytes)
+        arguments, gradient_bytes = (output,), n_bytes.output
+    return measured
+
+
 def _measure(
     name: str, function: StageFunction, arguments: Any, gradient_bytes: int
-) -> tuple[Stage, Any]:
+) -> tuple["_Bytes", Any]:
     """A stage's bytes, and its output; gradient_bytes are those of its input."""
-    output = function(*_fresh(arguments).arguments)  # which warms up as well
+    output = function(*fresh_copy(arguments).arguments)  # which warms up as well
     if not tensors_in(output):
         raise ModelError(
             f"stage {name} returned {_describe(output)} and no tensor; a stage must "
             "hand one on"
         )
     n_bytes = _measure_bytes(function, arguments, gradient_bytes)
-    stage = Stage(name, *n_bytes[:2], 0.0, 0.0, *n_bytes[2:])
-    return stage, tree_map_only(torch.Tensor, _detach, output)
+    return n_bytes, detached(output)
 
 
 class _Bytes(NamedTuple):
@@ -151,7 +161,7 @@ def _measure_bytes(
     function: StageFunction, arguments: Any, gradient_bytes: int
 ) -> _Bytes:
     with _Watch() as watch:
-        fresh = _fresh(arguments)
+        fresh = fresh_copy(arguments)
         torch.clear_autocast_cache()  # a cast is made by the stage that needs it first
         watch.start()
         output = function(*fresh.arguments)
@@ -160,12 +170,12 @@ def _measure_bytes(
         output_bytes = _output_bytes(output, fresh.arguments)
         # an output that is a view of the input, or the input changed, was not made
         saved_bytes = max(made_bytes, output_bytes)
-        ends = _ends(output)
+        ends = ends_of(output)
         if not ends:
             return _Bytes(output_bytes, saved_bytes, forward_extra, 0)
         n_forward = watch.n_operations
         loss: torch.Tensor = _Seed.apply(*ends)  # type: ignore[no-untyped-call]
-        parameters = _parameters_behind(ends, fresh)
+        parameters = parameters_behind(ends, fresh)
         one = torch.ones_like(loss)
         watch.leave_out(loss, one)
         leaves = fresh.leaves
@@ -179,57 +189,6 @@ def _measure_bytes(
     return _Bytes(
         output_bytes, saved_bytes, forward_extra, max(0, backward_bytes - counted_bytes)
     )
-
-
-def _with_seconds(
-    stages: list[Stage], functions: list[StageFunction], inputs: Any
-) -> list[Stage]:
-    """Rule 5."""
-    rounds: list[list[tuple[float, float]]] = []
-    total_seconds, enough_seconds = 0.0, ENOUGH_SECONDS * len(stages)
-    while len(rounds) < LEAST_RUNS or (
-        len(rounds) < MOST_RUNS and total_seconds < enough_seconds
-    ):
-        arguments, seconds = inputs, []
-        for function in functions:
-            pair, output = _measure_seconds(function, arguments)
-            seconds.append(pair)
-            arguments = (output,)
-        rounds.append(seconds)
-        total_seconds += sum(map(sum, seconds))
-    medians = [
-        [median(passes) for passes in zip(*of_stage, strict=True)]
-        for of_stage in zip(*rounds, strict=True)
-    ]
-    return [
-        replace(stage, forward_seconds=forward, backward_seconds=backward)
-        for stage, (forward, backward) in zip(stages, medians, strict=True)
-    ]
-
-
-def _measure_seconds(
-    function: StageFunction, arguments: Any
-) -> tuple[tuple[float, float], Any]:
-    """Of a forward and a backward pass; and the output."""
-    fresh = _fresh(arguments)
-    start = _now()
-    output = function(*fresh.arguments)
-    forward_seconds, backward_seconds = _now() - start, 0.0
-    if ends := _ends(output):
-        targets = [*fresh.leaves, *_parameters_behind(ends, fresh)]
-        gradients = [torch.ones_like(end) for end in ends]
-        start = _now()
-        torch.autograd.grad(ends, targets, gradients, allow_unused=True)
-        backward_seconds = _now() - start
-    return (forward_seconds, backward_seconds), tree_map_only(
-        torch.Tensor, _detach, output
-    )
-
-
-def _now() -> float:
-    if torch.accelerator.is_available():
-        torch.accelerator.synchronize()
-    return time.perf_counter()
 
 
 class _Watch(LiveStorages):  # type: ignore[no-untyped-call]
@@ -299,44 +258,12 @@ class _Seed(torch.autograd.Function):
 # -- tensors -----------------------------------------------------------------------
 
 
-class _Fresh(NamedTuple):
-    """Arguments that a stage may do anything to, and the leaves that they come from."""
-
-    arguments: Any
-    leaves: list[torch.Tensor]
-
-
-def _fresh(arguments: Any) -> _Fresh:
-    leaves = []
-
-    def copy(tensor: torch.Tensor) -> torch.Tensor:
-        leaf = _detach(tensor)
-        if leaf.requires_grad:
-            leaves.append(leaf)
-        return leaf.clone()
-
-    return _Fresh(tree_map_only(torch.Tensor, copy, arguments), leaves)
-
-
-def _detach(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().requires_grad_(tensor.requires_grad)
-
-
-def _ends(output: Any) -> list[torch.Tensor]:
-    return [tensor for tensor in tensors_in(output) if tensor.requires_grad]
-
-
 def _output_bytes(output: Any, arguments: Any) -> int:
     """Of the storages that are new, or of all if none is (rule 1)."""
     given = {id(storage) for storage in storages_in(arguments)}
     tensors = tensors_in(output)
     new = [t for t in tensors if not given.intersection(map(id, storages(t)))]
     return count_bytes(new or tensors)
-
-
-def _parameters_behind(ends: list[torch.Tensor], fresh: _Fresh) -> list[torch.Tensor]:
-    given = set(map(id, fresh.leaves))
-    return [leaf for leaf in leaves_behind(ends) if id(leaf) not in given]
 
 
 def _describe(value: Any) -> str:

@@ -24,10 +24,13 @@ class Stage:
         forward_seconds, backward_seconds: of one run.
         forward_extra_bytes, backward_extra_bytes: transient bytes above that,
             while the pass runs.
+        skipped_seconds: of the forward pass, after the last tensor that autograd
+            saves. Recomputation that ends with this stage stops before them.
 
     Raises:
         ChainError: bytes are not a whole number from 0 up, seconds are negative or
-            not finite, or saved_bytes is less than output_bytes.
+            not finite, saved_bytes is less than output_bytes, or skipped_seconds are
+            more than forward_seconds.
     """
 
     name: str
@@ -37,6 +40,7 @@ class Stage:
     backward_seconds: float
     forward_extra_bytes: int = 0
     backward_extra_bytes: int = 0
+    skipped_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self)[1:]:
@@ -47,6 +51,11 @@ class Stage:
             raise ChainError(
                 f"stage {self.name!r}: saved_bytes {self.saved_bytes} is less than "
                 f"output_bytes {self.output_bytes}; the output counts as saved"
+            )
+        if self.skipped_seconds > self.forward_seconds:
+            raise ChainError(
+                f"stage {self.name!r}: skipped_seconds {self.skipped_seconds} are more "
+                f"than forward_seconds {self.forward_seconds}, of which they are a part"
             )
 
     def __repr__(self) -> str:

@@ -19,6 +19,7 @@ bytes and times. Ours follows theirs, by number (the code refers back to these):
 
        q >= peak of that run + a_j
 
+   In R(i, i; q) the seconds are without those that stage i skips.
 2. F(i; q), the first forward pass from stage i to the end and the whole backward
    pass, is the same without the gradient, and its last parenthesis does run.
 3. R and F fall in steps. They are sampled at budgets between the least that works and
@@ -198,12 +199,13 @@ class Frontier:
         )
         no_run = np.zeros_like(starts)
         rest_of_bare = rows[starts + 1, runs.n_blocks - 1]
+        bare_seconds = blocks.last_seconds if runs.n_blocks == 1 else blocks.seconds
         return _Ways(
             np.hstack([no_run, rows[starts, sizes]]),
             np.hstack([rest_of_bare, rows[starts + sizes, runs.n_blocks - sizes]]),
             np.hstack([bare, peak_bytes + gradient]),
             np.hstack([blocks.keep_bytes[starts], blocks.output_bytes[ends]]),
-            np.hstack([blocks.seconds[starts], seconds]),
+            np.hstack([bare_seconds[starts], seconds]),
         )
 
     def _ways_of_tail(self, start: int) -> _Ways:

@@ -14,7 +14,8 @@ What counts, by number (the code refers back to these):
    backward pass. Then its inner plan runs forward from the kept input, with the
    gradient of its output live, and after that backward.
 6. In that recomputation a parenthesis that ends the inner plan is not run:
-   nothing needs its output before its own backward pass.
+   nothing needs its output before its own backward pass. A bare stage that ends it
+   runs up to the last tensor that it saves, without its skipped_seconds.
 7. While a stage runs, its forward_extra_bytes or backward_extra_bytes are live too.
 8. Time is the sum of all runs.
 """
@@ -162,6 +163,7 @@ class _Player:
             for inner in before:
                 self.forward(inner, "recompute")
             if isinstance(end, int):  # rule 6
+                self.seconds -= self.chain.stages[end - 1].skipped_seconds
                 self.forward(end, "recompute")
             todo += [*((inner, True) for inner in before), (end, False)]
 

@@ -24,6 +24,7 @@ class Blocks(NamedTuple):
         keep_bytes, forward_peak_bytes, backward_peak_bytes, seconds: when all its
             stages are bare; a gradient that is live comes on top of
             forward_peak_bytes.
+        last_seconds: as seconds, in a recomputation that ends with the block.
         first_peak_bytes, next_peak_bytes, run_seconds: of a run that keeps nothing,
             when it begins with this block, and when the block before belongs to it.
     """
@@ -33,6 +34,7 @@ class Blocks(NamedTuple):
     forward_peak_bytes: Floats
     backward_peak_bytes: Floats
     seconds: Floats
+    last_seconds: Floats
     first_peak_bytes: Floats
     next_peak_bytes: Floats
     run_seconds: Floats
@@ -48,12 +50,14 @@ class Blocks(NamedTuple):
         inputs = np.append(float(chain.input_bytes), outputs[:-1])
         forward_extra = column("forward_extra_bytes")
         forward_seconds = column("forward_seconds")
+        seconds = forward_seconds + column("backward_seconds")
         return cls(
             outputs,
             saved,
             saved + forward_extra,
             saved + outputs + inputs + column("backward_extra_bytes"),
-            forward_seconds + column("backward_seconds"),
+            seconds,
+            seconds - column("skipped_seconds"),
             outputs + forward_extra,
             inputs + outputs + forward_extra,
             forward_seconds,
@@ -72,6 +76,7 @@ class Blocks(NamedTuple):
         ends = np.append(starts[1:], len(self.keep_bytes))
         kept_before = np.cumsum(self.keep_bytes) - self.keep_bytes
         at_start = kept_before[starts]
+        seconds = np.add.reduceat(self.seconds, starts)
         # the block's first stage has no input of the run's own
         later = self.next_peak_bytes.copy()
         later[starts] = self.first_peak_bytes[starts]
@@ -82,7 +87,8 @@ class Blocks(NamedTuple):
             - at_start,
             np.maximum.reduceat(kept_before + self.backward_peak_bytes, starts)
             - at_start,
-            np.add.reduceat(self.seconds, starts),
+            seconds,
+            seconds + (self.last_seconds - self.seconds)[ends - 1],
             np.maximum.reduceat(later, starts),
             np.maximum.reduceat(self.next_peak_bytes, starts),
             np.add.reduceat(self.run_seconds, starts),

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ckptlab import models
 from ckptlab.errors import ModelError
-from ckptlab.memory import profile as profile_module
+from ckptlab.memory import seconds as seconds_module
 from ckptlab.memory.fake import without_memory
 from ckptlab.memory.profile import profile_chain
 from ckptlab.memory.saved import saved_tensors
@@ -29,7 +29,7 @@ ACTIVATION_BYTES = 4 * WIDTH * BATCH
 
 @pytest.fixture(autouse=True)
 def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_module, "ENOUGH_SECONDS", 0)
+    monkeypatch.setattr(seconds_module, "ENOUGH_SECONDS", 0)
 
 
 def some_input() -> torch.Tensor:
@@ -229,6 +229,45 @@ def test_seconds_are_of_the_stage_and_grow_with_its_work() -> None:
     assert slow.backward_seconds > 10 * fast.backward_seconds > 0
 
 
+def test_seconds_after_the_last_saved_tensor_are_those_that_recomputation_skips() -> (
+    None
+):
+    def saves_first(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        time.sleep(0.02)
+        return y
+
+    def saves_last(x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.02)
+        return x.sin()
+
+    def saves_nothing(x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.02)
+        return x + 1
+
+    first, last, nothing = profile_chain(
+        [saves_first, saves_last, saves_nothing], some_input().requires_grad_()
+    ).stages
+    assert 0.015 < first.skipped_seconds <= first.forward_seconds
+    assert last.skipped_seconds < 0.015 < last.forward_seconds
+    assert 0.015 < nothing.skipped_seconds <= nothing.forward_seconds
+
+
+def test_slow_moment_hits_all_stages_alike() -> None:
+    calls: list[int] = []
+
+    def stage(number: int) -> Callable[[torch.Tensor], torch.Tensor]:
+        def run(x: torch.Tensor) -> torch.Tensor:
+            calls.append(number)
+            return x.sin()
+
+        return run
+
+    profile_chain([stage(number) for number in range(3)], some_input().requires_grad_())
+    rounds = calls[-30:]
+    assert [rounds.count(number) for number in range(3)] == [10, 10, 10]
+
+
 def test_chain_of_fake_tensors_has_the_bytes_of_the_real_one() -> None:
     def quantities(chain: Chain) -> list[tuple[int, ...]]:
         return [
@@ -400,7 +439,7 @@ def test_progress_shows_only_when_it_takes_long(
 def test_progress_shows_what_takes_longer_than_a_second(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(profile_module, "LEAST_RUNS", 1)
+    monkeypatch.setattr(seconds_module, "LEAST_RUNS", 1)
 
     class Sleeps(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -39,18 +39,22 @@ def all_plans(n_stages: int) -> list[Plan]:
 def random_chain(n_stages: int, seed: int, *, largest: int = 5) -> Chain:
     """Unlike stages of whole bytes and seconds, up to about `largest` bytes each."""
     chance = random.Random(f"{n_stages}/{seed}")
+    chance_of_skipped = random.Random(f"{n_stages}/{seed}/skipped")
     stages = []
     for number in range(n_stages):
         output_bytes = chance.randint(1, largest)
+        saved_bytes = output_bytes + chance.randint(0, largest)
+        forward_seconds = chance.randint(1, 5)
         stages.append(
             Stage(
                 f"s{number}",
                 output_bytes,
-                output_bytes + chance.randint(0, largest),
-                chance.randint(1, 5),
+                saved_bytes,
+                forward_seconds,
                 chance.randint(1, 9),
                 chance.randint(0, 4 * largest),
                 chance.randint(0, largest),
+                chance_of_skipped.randint(0, forward_seconds),
             )
         )
     return Chain(stages, input_bytes=chance.randint(0, largest))
@@ -64,15 +68,17 @@ def chains(draw: st.DrawFn, *, most: int = 6, extra: bool = True) -> Chain:
     stages = []
     for number in range(draw(st.integers(1, most))):
         output_bytes = draw(st.integers(1, 4))
+        forward_seconds = draw(st.integers(1, 5))
         stages.append(
             Stage(
                 f"s{number + 1}",
                 output_bytes,
                 output_bytes + draw(small),
-                draw(st.integers(1, 5)),
+                forward_seconds,
                 draw(st.integers(1, 9)),
                 draw(small) if extra else 0,
                 draw(small) if extra else 0,
+                draw(st.integers(0, forward_seconds)),
             )
         )
     return Chain(stages, input_bytes=draw(small))

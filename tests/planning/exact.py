@@ -23,6 +23,9 @@ def true_trade_offs(chain: Chain) -> Curve:
             rest = reruns.get((first + 1, last), NOTHING)
             gradient = chain.activation_bytes(last)
             curves = [bare_first(chain, first, rest, gradient)]
+            if first == last:
+                peak, seconds = curves[0]
+                curves = [(peak, seconds - chain.stages[last - 1].skipped_seconds)]
             for end, peak, seconds in runs(chain, first, last - 1):
                 pair = reruns[first, end], reruns[end + 1, last]
                 offset = chain.activation_bytes(end)

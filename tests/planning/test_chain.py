@@ -34,6 +34,8 @@ def test_part_of_a_byte_is_refused() -> None:
 def test_saved_bytes_include_the_output() -> None:
     with pytest.raises(ChainError, match="saved_bytes 3 is less than output_bytes 4"):
         Stage("a", 4, 3, 1, 1)
+    with pytest.raises(ChainError, match="skipped_seconds 2 are more than forward_se"):
+        Stage("a", 4, 4, 1, 1, skipped_seconds=2)
 
 
 def test_empty_chain_and_strangers_in_it_are_refused() -> None:

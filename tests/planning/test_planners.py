@@ -180,6 +180,7 @@ def scaled(chain: Chain, n_bytes: int, seconds: int) -> Chain:
             seconds * stage.backward_seconds,
             n_bytes * stage.forward_extra_bytes,
             n_bytes * stage.backward_extra_bytes,
+            seconds * stage.skipped_seconds,
         )
         for stage in chain.stages
     ]

@@ -90,6 +90,22 @@ def test_forward_runs_count_how_often_a_stage_is_entered(
     assert ledger.total_seconds == sum(runs) + 4 * 2
 
 
+def test_recomputation_stops_once_the_last_tensor_is_saved() -> None:
+    stages = [Stage(name, 2, 5, 10, 20, skipped_seconds=7) for name in "abc"]
+    chain = Chain(stages, input_bytes=7)
+    seconds = {
+        text: replay(chain, Plan.parse(text)).total_seconds - 3 * 30
+        for text in ("1 2 3", "(1) 2 3", "(1 2) 3", "(1 (2)) 3", "((1) 2) 3")
+    }
+    assert seconds == {
+        "1 2 3": 0,
+        "(1) 2 3": 3,
+        "(1 2) 3": 10 + 3,
+        "(1 (2)) 3": 10 + 3,  # each part ends a recomputation of its own
+        "((1) 2) 3": 10 + 3 + 3,
+    }
+
+
 @given(with_plan)
 def test_step_ends_with_the_input_and_its_gradient(case: tuple[Chain, Plan]) -> None:
     chain, plan = case

@@ -1,0 +1,104 @@
+"""How long the stages of a chain run, measured.
+
+1. Seconds are medians of several rounds over the whole chain, on the device of the
+   stages. So a moment in which something else slows the machine hits all stages alike.
+   Stage by stage it would make some seem dear, and plans would go around those.
+2. Recomputation stops with the last tensor that autograd saves. What a stage does after
+   that, such as the product of a linear layer, is skipped where recomputation ends with
+   the stage. How long that takes is measured in a forward pass of its own, for hooks on
+   what is saved take time.
+"""
+
+import time
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.graph import saved_tensors_hooks
+from tqdm import tqdm
+
+from ckptlab.memory.fresh import (
+    StageFunction,
+    detached,
+    ends_of,
+    fresh_copy,
+    parameters_behind,
+)
+from ckptlab.memory.storage import tensors_in
+
+LEAST_RUNS, MOST_RUNS, ENOUGH_SECONDS = 5, 50, 0.1
+
+
+class Seconds(NamedTuple):
+    """Of one stage; `skipped` is the share of `forward` that rule 2 speaks of."""
+
+    forward: float
+    backward: float
+    skipped: float
+
+
+def measure_seconds(functions: list[StageFunction], inputs: Any) -> list[Seconds]:
+    """Of stages in a row that have run before."""
+    rounds: list[list[Seconds]] = []
+    total_seconds, enough_seconds = 0.0, ENOUGH_SECONDS * len(functions)
+    least, most = LEAST_RUNS, MOST_RUNS
+    if any(isinstance(tensor, FakeTensor) for tensor in tensors_in(inputs)):
+        least = most = 1  # its seconds mean nothing
+    with tqdm(desc="profile_chain", unit="round", delay=1, leave=False) as bar:
+        while len(rounds) < least or (
+            len(rounds) < most and total_seconds < enough_seconds
+        ):
+            arguments, passes = inputs, []
+            for function in functions:
+                seconds, output = _run(function, arguments)
+                passes.append(seconds)
+                arguments = (output,)
+            rounds.append(passes)
+            total_seconds += sum(one.forward + one.backward for one in passes)
+            bar.update()
+    medians = [
+        Seconds(*map(median, zip(*of_stage, strict=True)))
+        for of_stage in zip(*rounds, strict=True)
+    ]
+    # medians of two quantities may cross
+    return [one._replace(skipped=min(one.skipped, one.forward)) for one in medians]
+
+
+def _run(function: StageFunction, arguments: Any) -> tuple[Seconds, Any]:
+    skipped_seconds = _skipped_seconds(function, arguments)
+    fresh = fresh_copy(arguments)
+    start = _now()
+    output = function(*fresh.arguments)
+    forward_seconds, backward_seconds = _now() - start, 0.0
+    if ends := ends_of(output):
+        targets = [*fresh.leaves, *parameters_behind(ends, fresh)]
+        gradients = [torch.ones_like(end) for end in ends]
+        start = _now()
+        torch.autograd.grad(ends, targets, gradients, allow_unused=True)
+        backward_seconds = _now() - start
+    return Seconds(forward_seconds, backward_seconds, skipped_seconds), detached(output)
+
+
+def _skipped_seconds(function: StageFunction, arguments: Any) -> float:
+    fresh = fresh_copy(arguments)
+    last_save = _now()
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal last_save
+        last_save = _now()
+        return tensor.detach()
+
+    with saved_tensors_hooks(pack, _unused):
+        function(*fresh.arguments)
+        return _now() - last_save
+
+
+def _unused(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+def _now() -> float:
+    if torch.accelerator.is_available():
+        torch.accelerator.synchronize()
+    return time.perf_counter()
