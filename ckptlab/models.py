@@ -13,14 +13,6 @@ from typing import Any, Literal
 import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import Shard
-from torch.distributed.tensor.parallel import (
-    ColwiseParallel,
-    ParallelStyle,
-    RowwiseParallel,
-    SequenceParallel,
-    parallelize_module,
-)
 
 from ckptlab.runtime.recompute import checkpoint
 
@@ -192,6 +184,16 @@ def parallelize_block(
 
     Source: Korthikanti et al. 2022, Section 4.2.
     """
+    # half a second to import, and lesson 02 alone needs them
+    from torch.distributed.tensor import Shard
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        ParallelStyle,
+        RowwiseParallel,
+        SequenceParallel,
+        parallelize_module,
+    )
+
     shard = Shard(1)  # of the sequence
     if sequence_parallel:
         column = ColwiseParallel(input_layouts=shard)

@@ -7,14 +7,16 @@ numbers to the byte, with the finding as its title and as its text.
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from ckptlab.course import palette
 from ckptlab.units import format_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _STYLE: Any = {
     "axes.spines.right": False,
@@ -269,7 +271,7 @@ def plot_live_activations(
         f"{peak:.3g} under {plan}" for plan, peak in peaks.items()
     )
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        figure = _new_figure(height=4.6)
         grid: Any = figure.subplots(2, len(runs), sharey=True, squeeze=False)
     for column, (plan, curves) in enumerate(runs.items()):
         for axes, curve, label in zip(
@@ -286,7 +288,7 @@ def plot_live_activations(
     return _finish(figure, None, finding)
 
 
-def _draw_live(axes: Axes, live: Sequence[float], start: int) -> None:
+def _draw_live(axes: "Axes", live: Sequence[float], start: int) -> None:
     """One curve with its peak and the beginning of its backward pass marked."""
     places, peak = range(len(live)), max(live)
     axes.fill_between(places, live, step="post", color=palette.KEPT, alpha=0.35)
@@ -355,13 +357,20 @@ def plot_time_against_memory(
     return _finish(figure, axes, finding)
 
 
-def _start(*, height: float = 3.2) -> tuple[Figure, Axes]:
+def _new_figure(*, height: float) -> "Figure":
+    # a quarter of a second to import, and no lesson draws before its first prediction
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(7.2, height), layout="constrained")
+
+
+def _start(*, height: float = 3.2) -> tuple["Figure", "Axes"]:
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(7.2, height), layout="constrained")
+        figure = _new_figure(height=height)
         return figure, figure.add_subplot()
 
 
-def _label_bytes(axes: Axes, label: str) -> None:
+def _label_bytes(axes: "Axes", label: str) -> None:
     """Byte ticks at powers of 32 on a logarithmic axis, spelt out."""
     low, high = axes.get_xlim()
     ticks = [32**power for power in range(1, 12) if low <= 32**power <= high]
@@ -372,7 +381,7 @@ def _label_bytes(axes: Axes, label: str) -> None:
     axes.set_xlabel(label)
 
 
-def _finish(figure: Figure, axes: Axes | None, finding: str) -> Picture:
+def _finish(figure: "Figure", axes: "Axes | None", finding: str) -> Picture:
     """Give the figure its title, over its one axes or over all of them."""
     with matplotlib.rc_context(_STYLE):
         if axes is None:

@@ -5,17 +5,20 @@
    Stage by stage it would make some seem dear, and plans would go around those.
 2. Recomputation stops with the last tensor that autograd saves. What a stage does after
    that, such as the product of a linear layer, is skipped where recomputation ends with
-   the stage. How long that takes is measured in a forward pass of its own, for hooks on
-   what is saved take time.
+   the stage. Against that stands what a recomputation costs besides: hooks, and random
+   numbers put back. Both together are measured with PyTorch's own checkpoint around the
+   stage: what it takes more than the plain passes is what the recomputation takes. A
+   stage with which that cannot be done skips nothing.
 """
 
 import time
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.checkpoint import checkpoint
 from tqdm import tqdm
 
 from ckptlab.memory.fresh import (
@@ -61,12 +64,30 @@ def measure_seconds(functions: list[StageFunction], inputs: Any) -> list[Seconds
         Seconds(*map(median, zip(*of_stage, strict=True)))
         for of_stage in zip(*rounds, strict=True)
     ]
-    # medians of two quantities may cross
-    return [one._replace(skipped=min(one.skipped, one.forward)) for one in medians]
+    # a recomputation may take more than the stage itself, or no time by the noise
+    return [
+        one._replace(skipped=min(max(one.skipped, 0.0), one.forward)) for one in medians
+    ]
 
 
 def _run(function: StageFunction, arguments: Any) -> tuple[Seconds, Any]:
-    skipped_seconds = _skipped_seconds(function, arguments)
+    forward_seconds, backward_seconds, output = _passes(function, arguments)
+    skipped_seconds = 0.0
+    if backward_seconds and not isinstance(tensors_in(output)[0], FakeTensor):
+        try:
+            passes = _passes(partial(_checkpoint, function), arguments)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:  # changes its input, or does something else each time
+            pass
+        else:
+            again_seconds = sum(passes[:2]) - forward_seconds - backward_seconds
+            skipped_seconds = forward_seconds - again_seconds
+    return Seconds(forward_seconds, backward_seconds, skipped_seconds), detached(output)
+
+
+def _passes(function: StageFunction, arguments: Any) -> tuple[float, float, Any]:
+    """Seconds forward and backward, and the output."""
     fresh = fresh_copy(arguments)
     start = _now()
     output = function(*fresh.arguments)
@@ -77,25 +98,11 @@ def _run(function: StageFunction, arguments: Any) -> tuple[Seconds, Any]:
         start = _now()
         torch.autograd.grad(ends, targets, gradients, allow_unused=True)
         backward_seconds = _now() - start
-    return Seconds(forward_seconds, backward_seconds, skipped_seconds), detached(output)
+    return forward_seconds, backward_seconds, output
 
 
-def _skipped_seconds(function: StageFunction, arguments: Any) -> float:
-    fresh = fresh_copy(arguments)
-    last_save = _now()
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        nonlocal last_save
-        last_save = _now()
-        return tensor.detach()
-
-    with saved_tensors_hooks(pack, _unused):
-        function(*fresh.arguments)
-        return _now() - last_save
-
-
-def _unused(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor
+def _checkpoint(function: StageFunction, *arguments: Any) -> Any:
+    return checkpoint(function, *arguments, use_reentrant=False)
 
 
 def _now() -> float:

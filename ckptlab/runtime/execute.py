@@ -6,7 +6,6 @@ inside, and so on inside.
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from ckptlab.errors import PlanError
 from ckptlab.memory.storage import Stages, named_stages
 from ckptlab.planning.plan import Item, Plan
 from ckptlab.runtime.recompute import checkpoint
+from ckptlab.runtime.used import Again, Steady
 
 StageFunction = Callable[..., Any]
 
@@ -105,9 +105,7 @@ class PlannedStages(torch.nn.Module):
             self._functions[name] if name in self._functions else self._modules[name]
             for name in self._names
         ]
-        return _in_a_row([_under_plan(item, stages) for item in self._plan.items])(
-            *inputs
-        )
+        return _Row(_under_plan(item, stages) for item in self._plan.items)(*inputs)
 
     def extra_repr(self) -> str:
         """The plan."""
@@ -128,17 +126,18 @@ def _under_plan(item: Item, stages: list[Any]) -> StageFunction:
     if isinstance(item, int):
         stage: StageFunction = stages[item - 1]
         return stage
-    inside = _in_a_row([_under_plan(inner, stages) for inner in item.items])
-    return partial(checkpoint, inside)
+    row = _Row(_under_plan(inner, stages) for inner in item.items)
+    return Again(checkpoint, row)
 
 
-def _in_a_row(functions: list[StageFunction]) -> StageFunction:
-    first, *others = functions
+class _Row(Steady):
+    """Functions in a row: each takes what the one before returned."""
 
-    def run(*inputs: Any) -> Any:
+    __slots__ = ()
+
+    def __call__(self, *inputs: Any) -> Any:
+        first, *others = self.functions
         value = first(*inputs)
         for function in others:
             value = function(value)
         return value
-
-    return run

@@ -7,7 +7,7 @@ module, parameter, buffer nor generator.
 
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,12 +22,25 @@ _MOST_ITEMS = 1000  # a larger container holds data
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
 
+class Steady:
+    """Something callable that calls the same functions every time."""
+
+    __slots__ = ("functions",)
+
+    def __init__(self, functions: Iterable[Callable[..., Any]]) -> None:
+        self.functions = tuple(functions)
+
+
+class Again(partial[Any]):
+    """checkpoint() around a function; of the two only the function is looked into."""
+
+
 class Used:
     """What some functions and other objects are seen to use.
 
     Attributes:
         modules: every module, each once.
-        is_variable: a function or container was looked into, which may find something
+        is_variable: a closure or container was looked into, which may find something
             else another time.
         is_lazy: a module has parameters or buffers that are still to be initialized.
         tensors: that are neither parameters nor buffers.
@@ -57,12 +70,20 @@ class Used:
             return ()
         if isinstance(item, torch.nn.Module):
             return self._look_into_module(item)
+        if isinstance(item, Steady):
+            return item.functions
+        if isinstance(item, Again):
+            return item.args
+        if isinstance(item, partial):
+            return item.func, *item.args, *item.keywords.values()
         if isinstance(item, torch.Tensor):
             self.tensors.append(item)
         elif isinstance(item, types.MethodType):
             return item.__func__, item.__self__
         elif (source := source_of(item)) is not None:
             self.sources.append(source)
+        elif isinstance(item, types.FunctionType) and not item.__closure__:
+            return _held_by(item)
         elif (inside := _inside_of(item)) is not None:
             self.is_variable = True
             return inside
@@ -101,20 +122,14 @@ class Used:
 
 
 def _inside_of(item: Any) -> Iterable[Any] | None:
-    """What a function or container holds; None for anything else."""
+    """What a closure or container holds; None for anything else."""
     if isinstance(item, types.FunctionType):
-        return _held_by(item) if item.__closure__ or _has_defaults(item) else None
-    if isinstance(item, partial):
-        return item.func, *item.args, *item.keywords.values()
+        return _held_by(item)
     if isinstance(item, _CONTAINERS):
         return item if len(item) <= _MOST_ITEMS else ()
     if isinstance(item, Mapping):
         return list(item.values()) if len(item) <= _MOST_ITEMS else ()
     return None
-
-
-def _has_defaults(function: types.FunctionType) -> bool:
-    return bool(function.__defaults__ or function.__kwdefaults__)
 
 
 def _held_by(function: types.FunctionType) -> Iterator[Any]:

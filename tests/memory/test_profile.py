@@ -253,6 +253,21 @@ def test_seconds_after_the_last_saved_tensor_are_those_that_recomputation_skips(
     assert 0.015 < nothing.skipped_seconds <= nothing.forward_seconds
 
 
+def test_stage_that_cannot_be_recomputed_skips_nothing() -> None:
+    runs = iter(range(1000))
+
+    def saves_more_each_time(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(next(runs)):
+            x = x.sin()
+        return x.sin()
+
+    [stage] = profile_chain(
+        [saves_more_each_time], some_input().requires_grad_()
+    ).stages
+    assert stage.skipped_seconds == 0
+    assert stage.forward_seconds > 0
+
+
 def test_slow_moment_hits_all_stages_alike() -> None:
     calls: list[int] = []
 
@@ -264,8 +279,9 @@ def test_slow_moment_hits_all_stages_alike() -> None:
         return run
 
     profile_chain([stage(number) for number in range(3)], some_input().requires_grad_())
-    rounds = calls[-30:]
-    assert [rounds.count(number) for number in range(3)] == [10, 10, 10]
+    # a round runs each stage three times: plain, checkpointed, and again
+    rounds = calls[-27:]
+    assert [rounds.count(number) for number in range(3)] == [9, 9, 9]
 
 
 def test_chain_of_fake_tensors_has_the_bytes_of_the_real_one() -> None:

@@ -4,8 +4,10 @@ import copy
 import subprocess
 import sys
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -20,7 +22,9 @@ from ckptlab.planning.chain import Chain
 from ckptlab.planning.plan import Plan
 from ckptlab.planning.planners import plan_every, plan_for_budget, plan_store_all
 from ckptlab.planning.replay import replay
+from ckptlab.runtime import surroundings
 from ckptlab.runtime.execute import apply_plan
+from ckptlab.runtime.used import Used
 from tests.memory.steps import measured_peak
 
 WIDTH, BATCH = 16, 4
@@ -260,6 +264,22 @@ def test_plan_runs_as_deep_as_it_is_let_and_is_refused_beyond() -> None:
     deeper = nn.Sequential(*[nn.Tanh() for _ in range(limit + 2)])
     with pytest.raises(PlanError, match=rf"nests {limit + 1} deep, .* for {limit};"):
         apply_plan(deeper, nested_plan(limit + 1))
+
+
+def test_parenthesis_of_modules_is_looked_into_once_and_closures_each_time() -> None:
+    looked: list[bool] = []
+
+    class Spy(Used):
+        def __init__(self, roots: Iterable[object]) -> None:
+            super().__init__(roots)
+            looked.append(self.is_variable)
+
+    factor = torch.ones(2)
+    with mock.patch.object(surroundings, "Used", Spy):
+        apply_plan([nn.Tanh(), nn.Tanh()], "(1 (2))")(torch.ones(1, 2))
+        assert looked == [False, False]
+        apply_plan([lambda x: x * factor], "(1)")(torch.ones(1, 2))
+    assert looked == [False, False, True, True]
 
 
 def test_bad_input_gets_one_sentence() -> None:
