@@ -6,6 +6,7 @@ inside, and so on inside.
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,9 +15,11 @@ from ckptlab.errors import PlanError
 from ckptlab.memory.storage import Stages, named_stages
 from ckptlab.planning.plan import Item, Plan
 from ckptlab.runtime.recompute import checkpoint
-from ckptlab.runtime.used import Again, Steady
+from ckptlab.runtime.used import Steady, do_not_look_into
 
 StageFunction = Callable[..., Any]
+
+do_not_look_into(checkpoint)
 
 _FRAMES_PER_LEVEL = 5  # of Python's stack, for a checkpoint within a checkpoint
 
@@ -127,7 +130,7 @@ def _under_plan(item: Item, stages: list[Any]) -> StageFunction:
         stage: StageFunction = stages[item - 1]
         return stage
     row = _Row(_under_plan(inner, stages) for inner in item.items)
-    return Again(checkpoint, row)
+    return partial(checkpoint, row)
 
 
 class _Row(Steady):
