@@ -1,16 +1,29 @@
-"""How long a solve takes, and how it grows with the stages: a table in Markdown.
+"""How long a solve takes, how that grows, and how good it is; in Markdown.
 
 .venv/bin/python -m tests.benchmarks.planner
+
+1. On chains of equal stages `checkpoint-schedules` is the rival: its Revolve knows the
+   best schedule for so many snapshots. Ours gets the same memory in its own terms: the
+   input, the snapshots, what one stage saves, and two gradients. A stage saves
+   more than all of these, so that neither can use the memory of one for another.
+2. On unlike stages the truth is solved slowly with exact bytes
+   (`tests.planning.exact`); where that takes too long, the best `plan_every` is what a user would pick instead.
 """
 
+import math
 import random
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from checkpoint_schedules import Forward, Revolve
 
 from ckptlab.planning.chain import Chain, Stage
 from ckptlab.planning.frontier import Frontier
+from ckptlab.planning.planners import plan_every, plan_for_budget
+from ckptlab.planning.replay import replay
+from tests.planning.exact import true_trade_offs
 
 REPEATS = 5
 
@@ -36,41 +49,127 @@ def block_chain(n_blocks: int) -> Chain:
 
 
 def median_seconds(run: Callable[[], object]) -> float:
-    taken = []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken)
+    return statistics.median(seconds_of(run) for _ in range(REPEATS))
 
 
-def measure(name: str, chain: Chain) -> str:
-    """A row of the table."""
+def measure(name: str, chain: Chain) -> float:
+    """Print a row of the first table; the seconds of the solve."""
     solve_seconds = median_seconds(lambda: Frontier(chain))
     tracemalloc.start()
     found = Frontier(chain)
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    least, most = int(found.peak_bytes[0]), int(found.peak_bytes[-1])
-    budgets = [least + (most - least) * tenth // 10 for tenth in range(1, 10)]
     plan_seconds = max(
         median_seconds(lambda b=budget: found.plan(b))  # type: ignore[misc]
-        for budget in budgets
+        for budget in budgets_of(found)
     )
-    return (
+    print(
         f"| {name} | {solve_seconds:.2f} s | {1000 * plan_seconds:.0f} ms "
-        f"| {peak_bytes / 2**20:.0f} MiB |"
+        f"| {peak_bytes / 2**20:.0f} MiB |",
+        flush=True,
     )
+    return solve_seconds
+
+
+def budgets_of(found: Frontier) -> list[int]:
+    """Nine, evenly between the least that works and what storing all takes."""
+    least, most = int(found.peak_bytes[0]), int(found.peak_bytes[-1])
+    return [least + (most - least) * tenth // 10 for tenth in range(1, 10)]
+
+
+def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """Of the power with which seconds grow: the slope on logarithmic axes."""
+    x, y = [math.log(size) for size in sizes], [math.log(one) for one in seconds]
+    return statistics.linear_regression(x, y).slope
+
+
+# -- the tables ----------------------------------------------------------------------
+
+
+def solves() -> None:
+    """How long, and the growth."""
+    print("| chain | first solve | any budget after it | memory of the solve |")
+    print("|---|---|---|---|")
+    measure("48 blocks in two, embedding, head", block_chain(48))
+    unlike, equal = (10, 30, 100, 300, 1000), (100, 1000, 10_000)
+    taken = [measure(f"{n:,} unlike stages", unlike_chain(n)) for n in unlike]
+    same = [measure(f"{n:,} equal stages", Chain.uniform(n)) for n in equal]
+    print(
+        f"\nFrom {unlike[1]} unlike stages on the time grows with the power "
+        f"{exponent(unlike[1:], taken[1:]):.1f} of their number, for equal ones with "
+        f"{exponent(equal, same):.1f}."
+    )
+
+
+def beside_revolve() -> None:
+    """Rule 1."""
+    print(
+        "\n| equal stages | snapshots | forward runs, ours | Revolve's | ours takes "
+        "| Revolve | ratio |\n|---|---|---|---|---|---|---|"
+    )
+    for n_stages in (10, 30, 100, 300, 1000):
+        snapshots = math.isqrt(n_stages)
+        tape = snapshots + 1
+        chain = Chain.uniform(n_stages, saved_bytes=1 + tape)
+        budget = 1 + snapshots + (1 + tape) + 2
+        plan = Frontier(chain).plan(budget)
+        runs = sum(replay(chain, plan).forward_runs.values())
+        theirs = sum(
+            action.n1 - action.n0
+            for action in Revolve(n_stages, snapshots)
+            if isinstance(action, Forward)
+        )
+        ours, other = [], []
+        for _ in range(REPEATS):
+            ours.append(seconds_of(lambda: Frontier(chain).plan(budget)))  # noqa: B023
+            other.append(seconds_of(lambda: list(Revolve(n_stages, snapshots))))  # noqa: B023
+        ratio = statistics.median(a / b for a, b in zip(ours, other, strict=True))
+        print(
+            f"| {n_stages:,} | {snapshots} | {runs:,} | {theirs:,} "
+            f"| {statistics.median(ours):.3f} s | {statistics.median(other):.3f} s "
+            f"| {ratio:.2f} |",
+            flush=True,
+        )
+
+
+def quality() -> None:
+    """Rule 2: the worst of nine budgets."""
+    print(
+        "\n| unlike stages | time of our plan, the best being 1, at most "
+        "| best `plan_every`, ours at its memory being 1 |\n|---|---|---|"
+    )
+    for n_stages in (10, 30, 60, 300, 1000):
+        chain = unlike_chain(n_stages)
+        ours = "too slow to know"
+        if n_stages <= 60:
+            peaks, seconds = true_trade_offs(chain)
+            worst = max(
+                replay(chain, plan_for_budget(chain, budget)).total_seconds
+                / min(s for p, s in zip(peaks, seconds, strict=True) if p <= budget)
+                for budget in budgets_of(Frontier(chain))
+            )
+            ours = f"{worst:.4f}"
+        others = [replay(chain, plan_every(chain, k)) for k in range(2, n_stages)]
+        least = min(others, key=lambda ledger: ledger.peak_bytes)
+        mine = replay(chain, plan_for_budget(chain, least.peak_bytes))
+        print(
+            f"| {n_stages:,} | {ours} "
+            f"| {least.total_seconds / mine.total_seconds:.2f} |",
+            flush=True,
+        )
+
+
+def seconds_of(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def main() -> None:
-    print("| chain | first solve | any budget after it | memory of the solve |")
-    print("|---|---|---|---|")
-    print(measure("48 blocks in two, embedding, head", block_chain(48)))
-    for n_stages in (10, 30, 100, 300, 1000):
-        print(measure(f"{n_stages:,} unlike stages", unlike_chain(n_stages)))
-    for n_stages in (100, 1000, 10_000):
-        print(measure(f"{n_stages:,} equal stages", Chain.uniform(n_stages)))
+    """Print the tables."""
+    solves()
+    beside_revolve()
+    quality()
 
 
 if __name__ == "__main__":
