@@ -97,3 +97,16 @@ def test_readme_maps_every_lesson_with_a_picture_and_a_sentence(root: Path) -> N
         assert 'alt="' in row
         assert (root / picture).stat().st_size < 100_000
         assert row.rstrip(" |").endswith(".")
+
+
+def test_readme_shows_the_saved_trade_off_with_machine_and_date(root: Path) -> None:
+    readme = (root / "README.md").read_text()
+    results = (root / "tests" / "benchmarks" / "results.md").read_text()
+    shown = readme.partition("<!-- begin: trade_off -->")[2]
+    shown, found, _ = shown.partition("<!-- end: trade_off -->")
+    assert found
+    head, _, table = shown.strip().partition("\n\n")
+    assert re.fullmatch(r"Measured on .*PyTorch [\w.+]+, .* \d{4}-\d\d-\d\d\.", head)
+    assert head in results
+    assert table in results
+    assert table.count("\n| ") > 20

@@ -7,7 +7,8 @@
    input, the snapshots, what one stage saves, and two gradients. A stage saves
    more than all of these, so that neither can use the memory of one for another.
 2. On unlike stages the truth is solved slowly with exact bytes
-   (`tests.planning.exact`); where that takes too long, the best `plan_every` is what a user would pick instead.
+   (`tests.planning.exact`). Where that takes too long there is the best `plan_every`,
+   which a user would pick instead.
 """
 
 import math

@@ -280,7 +280,7 @@ def table(case: Case, compile_seconds: float) -> None:
     fits = fits_of(case, chain)
     measured = measure(case, chain, fits)
     stored = measured.seconds[ours_in(BUDGETS - 1)]
-    print(f"\n## {case.name}\n")
+    print(f"\n### {case.name}\n")
     print(
         f"{len(chain)} stages; storing all takes {format_bytes(fits[-1].peak_bytes)} "
         f"and {statistics.median(stored) * 1e3:.0f} ms a step. Rivals: their time, "
