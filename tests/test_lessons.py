@@ -161,9 +161,9 @@ WRONG = {
     "eight-layers": ("'(1 2 3 4) (5 6 7 8)'", "keep the last layers"),
     "best-k": ("6", "nine, not one"),
     "momentum": ("0.05", "what the first one left"),
-    "any-plan": ("'(1 2 3 4 5) (6 7 8 9 10)'", "make it shorter"),
-    "fast-plan": ("'(1) (2) (3) (4) (5) (6) (7) (8) (9) (10)'", "leave those bare"),
-    "smallest-plan": ("'(1 2) 3 (4 5) 6 7 8 9 10'", "nothing but its own needs"),
+    "any-plan": ("'(1 2 3 4 5) (6 7 8 9 10)'", "split it"),
+    "fast-plan": ("'(1) (2) (3) (4) (5) (6) (7) (8) (9) (10)'", "Leave that one bare"),
+    "smallest-plan": ("'(1 2) 3 (4 5) 6 7 8 9 10'", "Find the dot"),
     "first-too-many": ("94", "still fit"),
 }
 """Exercise -> a typical wrong answer, and words that help whoever gives it."""

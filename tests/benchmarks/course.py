@@ -4,10 +4,12 @@
 
 1. Every lesson runs in a kernel of its own, started anew for each of the rounds; beside
    it a kernel that does no more than to import PyTorch and Matplotlib.
-2. Where Chromium is installed, lessons are opened in JupyterLab as well.
+2. Where Chromium is installed, lessons are opened in JupyterLab as well, from a server
+   that has just started.
 3. Last come the tables of `quiz` and `explorers`: a commit, and a step of a slider.
 """
 
+import os
 import shutil
 import statistics
 import tempfile
@@ -86,20 +88,20 @@ def kernels() -> None:
 
 
 def openings(chromium: str) -> Iterator[tuple[str, float, float]]:
-    """Lesson, seconds until it is open and idle, and from Run All to a prediction."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        sync_playwright() as playwright,
-    ):
-        home = Path(folder)
-        shutil.copytree(LESSONS, home / "lessons")
+    """Lesson, seconds until it is open and idle, and from Run All to a prediction.
+
+    Each time from a server of its own, or JupyterLab would take up the kernel of before.
+    """
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium, args=list(SWITCHES)
         )
-        with _serve(home, "jupyterlab", "--IdentityProvider.token=") as lab:
-            for name in IN_A_BROWSER:
+        for name in ROUNDS * IN_A_BROWSER:
+            with tempfile.TemporaryDirectory() as folder:
+                home = Path(folder)
+                shutil.copytree(LESSONS, home / "lessons")
                 (path,) = LESSONS.glob(f"{name}*.ipynb")
-                for _ in range(ROUNDS):
+                with _serve(home, "jupyterlab", "--IdentityProvider.token=") as lab:
                     page = browser.new_page(viewport=WINDOW)
                     start = time.perf_counter()
                     lesson = LessonPage(page, lab, path.stem)
@@ -128,7 +130,9 @@ def in_jupyterlab() -> None:
 
 def main() -> None:
     """Print the tables."""
-    kernels()
+    with tempfile.TemporaryDirectory() as folder:  # nobody's own answers
+        os.environ["CKPTLAB_PROGRESS"] = str(Path(folder) / "progress.json")
+        kernels()
     in_jupyterlab()
     print()
     quiz.main()
