@@ -90,7 +90,7 @@ def kernels() -> None:
 def openings(chromium: str) -> Iterator[tuple[str, float, float]]:
     """Lesson, seconds until it is open and idle, and from Run All to a prediction.
 
-    Each time from a server of its own, or JupyterLab would take up the kernel of before.
+    Each time from a server of its own, or JupyterLab would take up the last kernel.
     """
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
