@@ -34,7 +34,7 @@ from tests.memory.allocator import allocator_record, mark
 ROUNDS = 15
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
-Watch = Callable[[nn.Module], AbstractContextManager[Any]]
+Watch = Callable[[nn.Module, torch.Tensor], AbstractContextManager[Any]]
 
 
 def cnn() -> nn.Sequential:
@@ -85,6 +85,7 @@ def true_saved_bytes(model: nn.Module, x: torch.Tensor) -> int:
             loss.backward()
 
         _, (after,) = allocator_record(run)
+        model.zero_grad()
         loss_bytes = x.element_size()
         return after - loss_bytes
     start = torch.cuda.memory_allocated()
@@ -105,9 +106,9 @@ def step(model: nn.Module, x: torch.Tensor) -> None:
     model.zero_grad()
 
 
-def tracker(model: nn.Module) -> MemTracker:
+def tracker(model: nn.Module, x: torch.Tensor) -> MemTracker:
     watch = MemTracker()
-    watch.track_external(model)
+    watch.track_external(model, x)
     return watch
 
 
@@ -131,19 +132,19 @@ class PackedBytes:
 
 
 WATCHES: dict[str, Watch] = {
-    "the bare step": lambda model: nullcontext(),
-    "`memory_timeline`": memory_timeline,
+    "the bare step": lambda model, x: nullcontext(),
+    "`memory_timeline`": lambda model, x: memory_timeline(model),
     "PyTorch's `MemTracker`": tracker,
-    "PyTorch's profiler": lambda model: profile(profile_memory=True),
-    "`memory_limit`": lambda model: memory_limit("1 TiB"),
-    "`saved_tensors`": saved_tensors,
-    "a sum over `saved_tensors_hooks`": lambda model: PackedBytes(),
+    "PyTorch's profiler": lambda model, x: profile(profile_memory=True),
+    "`memory_limit`": lambda model, x: memory_limit("1 TiB"),
+    "`saved_tensors`": lambda model, x: saved_tensors(model),
+    "a sum over `saved_tensors_hooks`": lambda model, x: PackedBytes(),
 }
 
 
 def reported(name: str, model: nn.Module, x: torch.Tensor) -> tuple[str, int] | None:
     """What a watch says, "peak" or "saved", and the bytes."""
-    with WATCHES[name](model) as watch:
+    with WATCHES[name](model, x) as watch:
         if "saved" in name:
             loss = forward(model, x)  # while it lives, so does all that is saved
             said = watch.total_bytes
@@ -166,7 +167,7 @@ def costs(model: nn.Module, x: torch.Tensor) -> dict[str, float]:
         order.append(order.pop(0))
         for name in order:
             start = _now()
-            with WATCHES[name](model):
+            with WATCHES[name](model, x):
                 step(model, x)
             seconds[name].append(_now() - start)
     bare = seconds["the bare step"]
@@ -210,7 +211,8 @@ def main() -> None:
             print(f"| {watch} | {' | '.join(columns)} | {times[watch]:.2f} |")
     print(
         "\nBelow the truth is what no operation hands out: the workspace of a kernel "
-        "(of a convolution on a CPU), and 8 bytes for a number that meets a tensor. "
+        "(of a convolution or dropout on a CPU), and 8 bytes for a number that meets a "
+        "tensor. "
         "The profiler reports events, from which the truth was worked out."
     )
 
