@@ -65,7 +65,9 @@ def describe(tensor: torch.Tensor, arguments: Arguments, check: str) -> Known:
     version = value = None
     if base.is_leaf and not base.is_inference() and base not in arguments:
         version = base._version
-    if check == "values" and not may_still_be_filled(tensor, arguments):
+    if check == "values" and not (
+        may_still_be_filled(tensor, arguments) or _is_work_space(tensor, arguments)
+    ):
         value = _fingerprint(tensor.detach())
     return Known(tensor.shape, tensor.dtype, tensor.device, version, value)
 
@@ -99,6 +101,14 @@ def may_still_be_filled(tensor: torch.Tensor, arguments: Arguments) -> bool:
         and tensor._version == 0
         and tensor not in arguments
     )
+
+
+def _is_work_space(tensor: torch.Tensor, arguments: Arguments) -> bool:
+    """Whether a tensor looks like bytes that a kernel saves for its own backward pass.
+
+    An LSTM's are a row of uint8, parts of which nobody ever writes.
+    """
+    return tensor.dtype == torch.uint8 and tensor.dim() == 1 and tensor not in arguments
 
 
 def mismatch(number: int, n_tensors: int, first: Known, second: Known) -> str:

@@ -78,7 +78,8 @@ def checkpoint(
         context_fn: makes two contexts, one for each run, such as PyTorch's
             `create_selective_checkpoint_contexts`.
         determinism_check: what is compared between the runs: "default" shape, dtype,
-            device and version, "values" the values too, "none" the number alone.
+            device and version, "values" the values too (not of rows of uint8, where
+            kernels leave bytes unwritten), "none" the number alone.
         early_stop: the second run ends with the last tensor that is needed.
         debug: keep a list of the operations of both runs, for the error message.
 

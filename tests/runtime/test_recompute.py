@@ -926,6 +926,25 @@ def test_second_run_that_saves_more_is_an_error_where_it_runs_to_the_end() -> No
         output.sum().backward()
 
 
+def test_bytes_that_a_kernel_leaves_unwritten_are_not_compared() -> None:
+    class SavesBytes(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            work_space = torch.full((64,), next(fillings), dtype=torch.uint8)
+            ctx.save_for_backward(work_space)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            assert ctx.saved_tensors[0].shape == (64,)
+            return gradient
+
+    fillings = iter((1, 2))
+    x = some_input().requires_grad_()
+    checkpoint(SavesBytes.apply, x, determinism_check="values").sum().backward()
+    assert x.grad is not None
+
+
 def test_other_values_of_the_same_shape_are_found_if_asked_for() -> None:
     runs = (lambda x: x.sin().exp(), lambda x: x.cos().exp())
     checkpoint(Differs(*runs), some_input()).sum().backward()  # nothing tells
