@@ -45,16 +45,16 @@ def measure_seconds(functions: list[StageFunction], inputs: Any) -> list[Seconds
     """Of stages in a row that have run before."""
     rounds: list[list[Seconds]] = []
     total_seconds, enough_seconds = 0.0, ENOUGH_SECONDS * len(functions)
-    least, most = LEAST_RUNS, MOST_RUNS
-    if any(isinstance(tensor, FakeTensor) for tensor in tensors_in(inputs)):
-        least = most = 1  # its seconds mean nothing
+    is_fake = any(isinstance(tensor, FakeTensor) for tensor in tensors_in(inputs))
+    # seconds of fake tensors mean nothing
+    least, most = (1, 1) if is_fake else (LEAST_RUNS, MOST_RUNS)
     with tqdm(desc="profile_chain", unit="round", delay=1, leave=False) as bar:
         while len(rounds) < least or (
             len(rounds) < most and total_seconds < enough_seconds
         ):
             arguments, passes = inputs, []
             for function in functions:
-                seconds, output = _run(function, arguments)
+                seconds, output = _run(function, arguments, is_fake=is_fake)
                 passes.append(seconds)
                 arguments = (output,)
             rounds.append(passes)
@@ -70,10 +70,12 @@ def measure_seconds(functions: list[StageFunction], inputs: Any) -> list[Seconds
     ]
 
 
-def _run(function: StageFunction, arguments: Any) -> tuple[Seconds, Any]:
+def _run(
+    function: StageFunction, arguments: Any, *, is_fake: bool
+) -> tuple[Seconds, Any]:
     forward_seconds, backward_seconds, output = _passes(function, arguments)
     skipped_seconds = 0.0
-    if backward_seconds and not isinstance(tensors_in(output)[0], FakeTensor):
+    if backward_seconds and not is_fake:
         try:
             passes = _passes(partial(_checkpoint, function), arguments)
         except torch.OutOfMemoryError:

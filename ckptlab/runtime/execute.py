@@ -13,13 +13,11 @@ import torch
 
 from ckptlab.errors import PlanError
 from ckptlab.memory.storage import Stages, named_stages
-from ckptlab.planning.plan import Item, Plan
+from ckptlab.planning.plan import Plan
 from ckptlab.runtime.recompute import checkpoint
-from ckptlab.runtime.used import Steady, do_not_look_into
+from ckptlab.runtime.used import Steady
 
 StageFunction = Callable[..., Any]
-
-do_not_look_into(checkpoint)
 
 _FRAMES_PER_LEVEL = 5  # of Python's stack, for a checkpoint within a checkpoint
 
@@ -108,7 +106,7 @@ class PlannedStages(torch.nn.Module):
             self._functions[name] if name in self._functions else self._modules[name]
             for name in self._names
         ]
-        return _Row(_under_plan(item, stages) for item in self._plan.items)(*inputs)
+        return _Row(self._plan, stages)(*inputs)
 
     def extra_repr(self) -> str:
         """The plan."""
@@ -125,21 +123,25 @@ def _depth(plan: Plan) -> int:
     return deepest
 
 
-def _under_plan(item: Item, stages: list[Any]) -> StageFunction:
-    if isinstance(item, int):
-        stage: StageFunction = stages[item - 1]
-        return stage
-    row = _Row(_under_plan(inner, stages) for inner in item.items)
-    return partial(checkpoint, row)
-
-
 class _Row(Steady):
-    """Functions in a row: each takes what the one before returned."""
+    """Stages in a row under a plan: each takes what the one before returned."""
 
-    __slots__ = ()
+    __slots__ = ("_functions",)
+
+    def __init__(self, plan: Plan, stages: list[Any]) -> None:
+        uses: list[Any] = []
+        self._functions: list[StageFunction] = []
+        for item in plan.items:
+            if isinstance(item, int):
+                uses.append(stages[item - 1])
+                self._functions.append(stages[item - 1])
+            else:
+                uses.append(_Row(item, stages))
+                self._functions.append(partial(checkpoint, uses[-1]))
+        super().__init__(uses)
 
     def __call__(self, *inputs: Any) -> Any:
-        first, *others = self.functions
+        first, *others = self._functions
         value = first(*inputs)
         for function in others:
             value = function(value)

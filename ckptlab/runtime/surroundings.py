@@ -90,12 +90,13 @@ class Surroundings:
                 "place, and would do so again when it is recomputed; make that tensor "
                 "a buffer of a module, which is put back"
             )
-        is_variable = self._used.is_variable
         # a function that keeps count in its closure changes that, and may
-        self._is_steady = not is_variable or Used(self._roots).is_like(self._used)
+        self._is_steady = not self._used.is_variable or Used(self._roots).is_like(
+            self._used
+        )
         self._parameters = list(self._used.parameters())
         parameters: list[torch.Tensor] = [*self._parameters]
-        if is_variable:  # it may reach a whole model and use a part of that
+        if self._used.may_reach_more:  # or a whole model, and use a part of that
             frozen = [p for p in parameters if not p.requires_grad]
             parameters = [*frozen, *leaves_behind(outputs, self._first_node)]
         self._tracked = [*self._used.tensors, *parameters]

@@ -7,7 +7,7 @@ module, parameter, buffer nor generator.
 
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,20 +23,16 @@ _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
 
 class Steady:
-    """Something callable that calls the same functions every time."""
+    """Something callable that uses the same things every time.
 
-    __slots__ = ("functions",)
+    Attributes:
+        uses: those things, to be looked into.
+    """
 
-    def __init__(self, functions: Iterable[Callable[..., Any]]) -> None:
-        self.functions = tuple(functions)
+    __slots__ = ("uses",)
 
-
-_TRANSPARENT: list[Callable[..., Any]] = []
-
-
-def do_not_look_into(function: Callable[..., Any]) -> None:
-    """Let no one look into a function, which uses nothing but what it is given."""
-    _TRANSPARENT.append(function)
+    def __init__(self, uses: Iterable[Any]) -> None:
+        self.uses = tuple(uses)
 
 
 class Used:
@@ -44,8 +40,10 @@ class Used:
 
     Attributes:
         modules: every module, each once.
-        is_variable: a closure or container was looked into, which may find something
+        is_variable: a function or container was looked into, which may find something
             else another time.
+        may_reach_more: so was a function, a container or something steady, which may
+            use more, or less, than what was found.
         is_lazy: a module has parameters or buffers that are still to be initialized.
         tensors: that are neither parameters nor buffers.
         sources: generators of random numbers.
@@ -58,6 +56,7 @@ class Used:
         self.sources: list[Source] = []
         self.scalars: list[Any] = []
         self.is_variable = False
+        self.may_reach_more = False
         self.is_lazy = False
         seen: dict[int, Any] = {}  # with the objects, so that none goes meanwhile
         todo = list(roots)
@@ -75,21 +74,16 @@ class Used:
         if isinstance(item, torch.nn.Module):
             return self._look_into_module(item)
         if isinstance(item, Steady):
-            return item.functions
-        if any(item is one for one in _TRANSPARENT):
-            return ()
-        if isinstance(item, partial):
-            return item.func, *item.args, *item.keywords.values()
+            self.may_reach_more = True
+            return item.uses
         if isinstance(item, torch.Tensor):
             self.tensors.append(item)
         elif isinstance(item, types.MethodType):
             return item.__func__, item.__self__
         elif (source := source_of(item)) is not None:
             self.sources.append(source)
-        elif isinstance(item, types.FunctionType) and not item.__closure__:
-            return _held_by(item)
         elif (inside := _inside_of(item)) is not None:
-            self.is_variable = True
+            self.is_variable = self.may_reach_more = True
             return inside
         return ()
 
@@ -126,14 +120,20 @@ class Used:
 
 
 def _inside_of(item: Any) -> Iterable[Any] | None:
-    """What a closure or container holds; None for anything else."""
+    """What a function or container holds; None for anything else."""
     if isinstance(item, types.FunctionType):
-        return _held_by(item)
+        return _held_by(item) if item.__closure__ or _has_defaults(item) else None
+    if isinstance(item, partial):
+        return item.func, *item.args, *item.keywords.values()
     if isinstance(item, _CONTAINERS):
         return item if len(item) <= _MOST_ITEMS else ()
     if isinstance(item, Mapping):
         return list(item.values()) if len(item) <= _MOST_ITEMS else ()
     return None
+
+
+def _has_defaults(function: types.FunctionType) -> bool:
+    return bool(function.__defaults__ or function.__kwdefaults__)
 
 
 def _held_by(function: types.FunctionType) -> Iterator[Any]:

@@ -4,7 +4,8 @@ import copy
 import subprocess
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from ckptlab import models
-from ckptlab.errors import ModelError, PlanError
+from ckptlab.errors import ModelError, PlanError, RecomputationError
 from ckptlab.memory.profile import profile_chain
 from ckptlab.planning.chain import Chain
 from ckptlab.planning.plan import Plan
@@ -280,6 +281,44 @@ def test_parenthesis_of_modules_is_looked_into_once_and_closures_each_time() -> 
         assert looked == [False, False]
         apply_plan([lambda x: x * factor], "(1)")(torch.ones(1, 2))
     assert looked == [False, False, True, True]
+
+
+_BEYOND = nn.Linear(2, 2)
+
+
+def _uses_a_global(x: torch.Tensor) -> torch.Tensor:
+    return _BEYOND(x).sin()
+
+
+def _uses_a_global_scaled(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+    return _BEYOND(x).mul(factor).sin()
+
+
+class _Hides(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = [_BEYOND]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return _uses_a_global(x)
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [_uses_a_global, _uses_a_global_scaled, partial(_uses_a_global), _Hides()],
+    ids=["function", "default", "partial", "module"],
+)
+@pytest.mark.parametrize("plan", ["(1 2)", "(1 (2))", "((1) 2)"])
+def test_parameter_that_no_stage_shows_is_not_changed_unnoticed(
+    stage: Callable[[torch.Tensor], torch.Tensor], plan: str
+) -> None:
+    """A bias is saved nowhere: only the graph tells that it was used."""
+    x = torch.ones(1, 2, requires_grad=True)
+    loss = apply_plan([stage, stage], plan)(x).sum()
+    with torch.no_grad():
+        _BEYOND.bias.add_(1)
+    with pytest.raises(RecomputationError, match="changed in place"):
+        loss.backward()
 
 
 def test_bad_input_gets_one_sentence() -> None:
